@@ -1,0 +1,67 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer.layers import TokenEmbedding
+
+
+def test_scales_going_in_and_not_coming_out(rng):
+    layer = TokenEmbedding(20, 16)
+    ids = rng.integers(1, 20, (2, 5))
+    vectors = layer(ids)
+    matrix = np.asarray(layer.embeddings)
+    np.testing.assert_allclose(vectors, matrix[ids] * 4.0, atol=1e-6)
+    logits = layer(vectors, reverse=True)
+    np.testing.assert_allclose(
+        logits, np.asarray(vectors) @ matrix.T, atol=1e-5
+    )
+    assert len(layer.weights) == 1
+
+
+def test_starts_with_the_papers_distribution():
+    keras.utils.set_random_seed(1)
+    layer = TokenEmbedding(2000, 64)
+    layer.build()
+    assert abs(np.std(layer.embeddings) - 64**-0.5) < 0.002
+
+
+def test_an_untied_output_has_a_matrix_of_its_own(rng):
+    layer = TokenEmbedding(20, 16, tie_weights=False)
+    vectors = rng.normal(size=(2, 5, 16)).astype("float32")
+    layer(np.ones((1, 1), int))
+    np.testing.assert_allclose(
+        layer(vectors, reverse=True),
+        vectors @ np.asarray(layer.reverse_embeddings),
+        atol=1e-5,
+    )
+
+
+def test_padding_is_masked_in_the_vectors():
+    vectors = TokenEmbedding(20, 16)(np.array([[4, 5, 0]]))
+    assert np.array_equal(vectors._keras_mask, [[True, True, False]])
+    open_vectors = TokenEmbedding(20, 16, mask_zero=False)(np.array([[4, 0]]))
+    assert getattr(open_vectors, "_keras_mask", None) is None
+
+
+@pytest.mark.parametrize("bad_id", [20, -1])
+def test_an_id_out_of_range_is_named(bad_id):
+    with pytest.raises(ValueError, match=f"id {bad_id}.*vocabulary_size=20"):
+        TokenEmbedding(20, 16)(np.array([[3, bad_id]]))
+
+
+def test_wrong_sizes_are_named():
+    with pytest.raises(ValueError, match="`vocabulary_size`.*=0"):
+        TokenEmbedding(0, 16)
+    with pytest.raises(ValueError, match="`hidden_dim`.*='16'"):
+        TokenEmbedding(20, "16")
+
+
+@pytest.mark.parametrize("tie_weights", [True, False])
+def test_saves_and_reloads_the_same(rng, reloaded, tie_weights):
+    ids = keras.Input((None,), dtype="int32")
+    layer = TokenEmbedding(20, 16, tie_weights=tie_weights)
+    model = keras.Model(ids, layer(layer(ids), reverse=True))
+    batch = rng.integers(0, 20, (2, 5))
+    again = reloaded(model)
+    np.testing.assert_array_equal(model(batch), again(batch))
+    assert again.layers[1].get_config() == layer.get_config()
