@@ -24,18 +24,15 @@ setup(
         "keras>=3.15.1,<3.16",
         "tensorflow-datasets>=4.9.10",
         "importlib_resources",  # tensorflow-datasets imports it undeclared
-        "sentencepiece>=0.2.0",
+        "sentencepiece>=0.2.1",
         "sacrebleu>=2.4",
         "rich>=13",
+        "matplotlib>=3.8",
+        "tensorboard>=2.20",
         "tomli>=2; python_version < '3.11'",
     ],
     extras_require={
-        "plots": ["matplotlib>=3.8"],
-        "test": [
-            "pytest>=8",
-            "hypothesis>=6",
-            "matplotlib>=3.8",
-        ],
+        "test": ["pytest>=8", "hypothesis>=6"],
         "dev": ["ruff==0.17.4", "pre-commit>=3.5"],
     },
     entry_points={

@@ -1,0 +1,543 @@
+"""Prepared folders: a corpus cleaned and tokenised once, read many times.
+
+    manifest.json           counts, settings, checksums; written last
+    tokenizer.model         or source.model and target.model
+    train-00000.ids.npy     pieces: all sources of the shard, then all targets
+    train-00000.lengths.npy (pairs, 2): how many pieces each side has
+
+The folder is built beside, as NAME.partial, and renamed when it is whole.
+What a stopped run has finished there serves the next one with the same
+settings. Text waits on disk between the steps, and duplicates are found on
+disk too, so memory does not grow with the corpus.
+"""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from keras_transformer.batching.batches import BatchPlan
+from keras_transformer.batching.examples import (
+    Examples,
+    tokenize_pairs,
+    tokenizer_pair,
+)
+from keras_transformer.data.cleaning import Cleaner, pair_fingerprint
+from keras_transformer.data.sources import read_pairs, source_files
+from keras_transformer.tokenizer import Tokenizer
+
+FORMAT = 1
+SPLITS = ("test", "dev", "train")  # training is checked against the others
+SHARD_PAIRS = 1 << 16
+# Bounds of what the vocabulary is learned from; the memory follows them.
+VOCABULARY_SENTENCES = 2_000_000
+VOCABULARY_CHARACTERS = 250_000_000
+
+
+@dataclass
+class Prepared:
+    """What `load_prepared` gives: the tokenizer, and `Examples` by split."""
+
+    folder: Path
+    manifest: dict
+    tokenizer: Tokenizer | tuple[Tokenizer, Tokenizer]
+    train: Examples
+    dev: Examples | None = None
+    test: Examples | None = None
+
+
+def prepare(
+    output,
+    train,
+    dev=None,
+    test=None,
+    vocabulary_size=32_000,
+    kind="bpe",
+    shared_vocabulary=True,
+    clean=True,
+    max_characters=2000,
+    max_ratio=3.0,
+    swap=False,
+    tokens_per_batch=25_000,
+    verbose=True,
+):
+    """Cleans and tokenises a corpus into a folder of shards.
+
+    Run again after a stop, it goes on with what is finished.
+
+    Args:
+        output: The folder to make.
+        train: Training pairs: a source, or several in a list; see
+            `read_pairs`.
+        dev: Development pairs. These and the test pairs are never cleaned.
+        test: Test pairs.
+        vocabulary_size: Size of the vocabulary, or of each of two.
+        kind: `"bpe"` or `"unigram"`.
+        shared_vocabulary: One vocabulary for both languages, as in the
+            paper, or one for each.
+        clean: Whether to leave training pairs out by the rules of `Cleaner`.
+        max_characters: Longest side that cleaning lets pass.
+        max_ratio: Largest ratio of the sides that it lets pass.
+        swap: Whether to exchange the sides of all sources.
+        tokens_per_batch: Budget for which the manifest gives the share of
+            real tokens. Training may choose another.
+        verbose: Whether to show progress.
+
+    Returns:
+        The `Prepared` folder, loaded.
+    """
+    output = Path(output)
+    sources = {"train": train, "dev": dev, "test": test}
+    sources = {split: given for split, given in sources.items() if given}
+    if "train" not in sources:
+        raise ValueError(f"`train` must name a source. Received: {train!r}.")
+    settings = {
+        "format": FORMAT,
+        "sources": {name: _identity(given) for name, given in sources.items()},
+        "vocabulary_size": vocabulary_size,
+        "kind": kind,
+        "shared_vocabulary": shared_vocabulary,
+        "clean": clean,
+        "max_characters": max_characters,
+        "max_ratio": max_ratio,
+        "swap": swap,
+        "tokens_per_batch": tokens_per_batch,
+    }
+    if output.exists() and (output.is_file() or any(output.iterdir())):
+        if _settings_of(output) == settings:
+            return load_prepared(output)
+        raise ValueError(
+            "`output` must be a new folder, or one prepared before with the "
+            f"same settings. Received: {output}, which holds something else. "
+            "Choose another name or remove it."
+        )
+
+    partial = output.with_name(output.name + ".partial")
+    if _settings_of(partial) != settings:
+        shutil.rmtree(partial, ignore_errors=True)
+        (partial / "work").mkdir(parents=True)
+        _write_json(partial / "work" / "settings.json", settings)
+    try:
+        with _progress(verbose) as progress:
+            if not (partial / "manifest.json").exists():
+                _build(partial, sources, settings, progress)
+    except Exception:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    # A Ctrl-C gets past the lines above, and leaves what is finished.
+    shutil.rmtree(partial / "work", ignore_errors=True)
+    os.replace(partial, output)
+    return load_prepared(output)
+
+
+def load_prepared(folder, verify=False):
+    """Loads a prepared folder; the shards stay on disk.
+
+    Args:
+        folder: Where `prepare` wrote.
+        verify: Whether to compare checksums; sizes are compared always.
+    """
+    folder = Path(folder)
+    if not (folder / "manifest.json").is_file():
+        raise FileNotFoundError(
+            "`folder` must be a folder that `prepare` has finished. Received: "
+            f"{folder}, which has no manifest.json."
+        )
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    if manifest["settings"]["format"] != FORMAT:
+        raise ValueError(
+            f"A prepared folder must have format {FORMAT}. Received: {folder} "
+            f"with format {manifest['settings']['format']}. Prepare it again."
+        )
+    for name, expected in manifest["files"].items():
+        path = folder / name
+        size = path.stat().st_size if path.is_file() else None
+        if size != expected["bytes"] or (
+            verify and _checksum(path) != expected["sha256"]
+        ):
+            raise ValueError(
+                f"The files of {folder} must be as they were written. "
+                f"{name} is missing or changed. Prepare it again."
+            )
+    tokenizers = [
+        Tokenizer.load(folder / name) for name in manifest["tokenizers"]
+    ]
+    return Prepared(
+        folder,
+        manifest,
+        tokenizers[0] if len(tokenizers) == 1 else tuple(tokenizers),
+        **{
+            split: _load_examples(folder, manifest["splits"][split]["shards"])
+            for split in manifest["splits"]
+        },
+    )
+
+
+def _build(partial, sources, settings, progress):
+    splits = {}
+    held_out = []
+    for split in SPLITS:
+        if split not in sources:
+            continue
+        cleaner = None
+        if split == "train" and settings["clean"]:
+            cleaner = Cleaner(
+                held_out,
+                max_characters=settings["max_characters"],
+                max_ratio=settings["max_ratio"],
+            )
+        pairs = read_pairs(sources[split], split, swap=settings["swap"])
+        splits[split] = _read(partial / "work", split, pairs, cleaner, progress)
+        if split != "train" and settings["clean"]:
+            held_out += [
+                sentence
+                for pair in _spooled(partial / "work", split, splits[split])
+                for sentence in pair
+            ]
+    names = _learn(partial, splits["train"], settings, progress)
+    tokenizer = [Tokenizer.load(partial / name) for name in names]
+    tokenizers = tokenizer_pair(tokenizer[0] if len(names) == 1 else tokenizer)
+    for split, counts in splits.items():
+        counts["shards"] = _tokenize(
+            partial, split, counts, tokenizers, progress
+        )
+    manifest = {
+        "settings": settings,
+        "tokenizers": names,
+        "splits": {
+            split: _describe(partial, counts)
+            for split, counts in reversed(splits.items())
+        },
+        "batches": _batch_figures(partial, splits["train"]["shards"], settings),
+        "files": {
+            path.name: {
+                "bytes": path.stat().st_size,
+                "sha256": _checksum(path),
+            }
+            for path in sorted(partial.iterdir())
+            if path.is_file()
+        },
+    }
+    _write_json(partial / "manifest.json", manifest)
+
+
+def _read(work, split, pairs, cleaner, progress):
+    """Step 1: cleans pairs and lays them down as text, a file for a shard."""
+    finished = work / f"{split}.json"
+    if finished.exists():
+        return json.loads(finished.read_text("utf-8"))
+    counts, chunk, marks, sizes = Counter(), [], [], []
+
+    def write():
+        _write(_chunk_path(work, split, len(sizes)), "".join(chunk).encode())
+        with (work / f"{split}.fingerprints").open("ab") as file:
+            file.write(np.array(marks, np.uint64).tobytes())
+        sizes.append(len(chunk))
+        chunk.clear()
+        marks.clear()
+
+    (work / f"{split}.fingerprints").write_bytes(b"")
+    advance = progress(f"reading {split}")
+    for source, target in pairs:
+        fault = cleaner and cleaner.fault(source, target)
+        counts[fault or "kept"] += 1
+        if not fault:
+            # A lone surrogate cannot be written as UTF-8; JSON escapes it.
+            chunk.append(json.dumps((source, target)) + "\n")
+            counts["characters"] += len(source) + len(target)
+            counts["blank"] += not (source.strip() or target.strip())
+            if cleaner:
+                marks.append(pair_fingerprint(source, target))
+        if len(chunk) == SHARD_PAIRS:
+            write()
+        advance(1)
+    if chunk:
+        write()
+    if cleaner:
+        counts["duplicate"] = _mark_duplicates(work, split)
+        counts["kept"] -= counts["duplicate"]
+    blank, characters = counts.pop("blank", 0), counts.pop("characters", 0)
+    read = counts.total()
+    if counts["kept"] == blank:
+        raise ValueError(
+            f"The {split} source must hold pairs of sentences. Of {read:,} "
+            "pairs read, "
+            + (_list_counts(counts, read) or f"{blank:,} are blank.")
+        )
+    result = {
+        "read": read,
+        "kept": counts["kept"],
+        "dropped": {rule: counts[rule] for rule in Cleaner.RULES}
+        if cleaner
+        else {},
+        "characters": characters,
+        "chunks": sizes,
+    }
+    _write_json(finished, result)
+    return result
+
+
+def _mark_duplicates(work, split, part_size=1 << 24):
+    """Writes which pairs came before; holds `part_size` hashes in memory."""
+    path = work / f"{split}.fingerprints"
+    number = path.stat().st_size // 8
+    if not number:
+        return 0
+    marks = np.memmap(path, np.uint64, mode="r")
+    keep = np.lib.format.open_memmap(
+        work / f"{split}.keep.npy", "w+", bool, (number,)
+    )
+    keep[:] = True
+    duplicates = 0
+    # Equal pairs have equal hashes, so they fall into the same part.
+    parts = -(-number // part_size)
+    for part in range(parts):
+        rows = np.concatenate(
+            [
+                start
+                + np.flatnonzero(
+                    marks[start : start + part_size] % parts == part
+                )
+                for start in range(0, number, part_size)
+            ]
+        )
+        rows = rows[np.argsort(marks[rows], kind="stable")]
+        again = rows[1:][marks[rows[1:]] == marks[rows[:-1]]]
+        keep[again] = False
+        duplicates += len(again)
+    keep.flush()
+    return duplicates
+
+
+def _learn(partial, counts, settings, progress):
+    """Step 2: learns the vocabulary, or two."""
+    shared = settings["shared_vocabulary"]
+    names = ["tokenizer.model"] if shared else ["source.model", "target.model"]
+    pairs = counts["kept"]
+    share = min(
+        1,
+        VOCABULARY_SENTENCES / (2 * pairs),
+        VOCABULARY_CHARACTERS / max(counts["characters"], 1),
+    )
+    for sides, name in zip([(0, 1)] if shared else [(0,), (1,)], names):
+        if (partial / name).exists():
+            continue
+        advance = progress("learning the vocabulary", round(pairs * share))
+        Tokenizer.train(
+            _sample(partial / "work", counts, share, sides, advance),
+            settings["vocabulary_size"],
+            kind=settings["kind"],
+        ).save(partial / name)
+    return names
+
+
+def _sample(work, counts, share, sides, advance):
+    """Yields sentences of a share of the pairs, evenly spaced."""
+    for number, pair in enumerate(_spooled(work, "train", counts)):
+        if int((number + 1) * share) > int(number * share):
+            for side in sides:
+                yield pair[side]
+            advance(1)
+
+
+def _tokenize(partial, split, counts, tokenizers, progress):
+    """Step 3: turns text into shards, on all cores.
+
+    SentencePiece lets go of Python's lock while it works, so threads do.
+    """
+    advance = progress(f"tokenising {split}", sum(counts["chunks"]))
+
+    def one_shard(index):
+        name = f"{split}-{index:05d}"
+        # The lengths are written second: where they are, all is.
+        if not (partial / f"{name}.lengths.npy").exists():
+            kept = _chunk(partial / "work", split, counts, index)
+            ids, lengths = tokenize_pairs(kept, tokenizers)
+            _write_array(partial / f"{name}.ids.npy", ids)
+            _write_array(partial / f"{name}.lengths.npy", lengths)
+        return counts["chunks"][index]
+
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    try:
+        shards = range(len(counts["chunks"]))
+        for done in as_completed(pool.submit(one_shard, i) for i in shards):
+            advance(done.result())
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return [f"{split}-{index:05d}" for index in shards]
+
+
+def _spooled(work, split, counts):
+    for index in range(len(counts["chunks"])):
+        yield from _chunk(work, split, counts, index)
+
+
+def _chunk(work, split, counts, index):
+    """Yields the pairs of one chunk, without duplicates."""
+    first, number = sum(counts["chunks"][:index]), counts["chunks"][index]
+    keep = np.ones(number, bool)
+    if (work / f"{split}.keep.npy").exists():
+        marked = np.load(work / f"{split}.keep.npy", mmap_mode="r")
+        keep = np.array(marked[first : first + number])
+    with _chunk_path(work, split, index).open(encoding="utf-8") as lines:
+        for kept, line in zip(keep.tolist(), lines):
+            if kept:
+                yield json.loads(line)
+
+
+def _chunk_path(work, split, index):
+    return work / f"{split}-{index:05d}.jsonl"
+
+
+def _load_examples(folder, shards):
+    return Examples(
+        [
+            (
+                np.load(folder / f"{name}.ids.npy", mmap_mode="r"),
+                np.load(folder / f"{name}.lengths.npy"),
+            )
+            for name in shards
+        ]
+    )
+
+
+def _describe(partial, counts):
+    tokens, longest = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    for name in counts["shards"]:
+        lengths = np.load(partial / f"{name}.lengths.npy")
+        tokens += lengths.sum(axis=0, dtype=np.int64)
+        longest = np.maximum(longest, lengths.max(axis=0, initial=0))
+    return {
+        "pairs": counts["kept"],
+        "pairs_read": counts["read"],
+        "pairs_dropped": counts["dropped"],
+        "source_tokens": int(tokens[0]),
+        "target_tokens": int(tokens[1]),
+        "longest_source": int(longest[0]),
+        "longest_target": int(longest[1]),
+        "shards": counts["shards"],
+    }
+
+
+def _batch_figures(partial, shards, settings):
+    # Some 4 million pairs say how well batches fill, at bounded memory.
+    examples = _load_examples(partial, shards[:64])
+    budget = settings["tokens_per_batch"]
+    plan = BatchPlan(examples, budget, max_length=budget - 1)
+    return {
+        "tokens_per_batch": budget,
+        "real_token_share": round(plan.real_share, 4),
+        "distinct_shapes": len(plan.batch_shapes),
+        "batches": plan.steps_per_epoch,
+        "pairs": len(examples),
+    }
+
+
+def _identity(source):
+    """Says what a source is, so that another run can tell whether it is so."""
+    sources = [source] if isinstance(source, (str, Path)) else source
+    if not isinstance(sources, (list, tuple)) or not all(
+        isinstance(spec, (str, Path)) for spec in sources
+    ):
+        return f"pairs {uuid.uuid4()}"  # cannot be compared: never the same
+    files = {}
+    for path in source_files(list(map(str, sources))):
+        if path.is_file():
+            state = path.stat()
+            files[str(path)] = [state.st_size, state.st_mtime_ns]
+    return {"sources": list(map(str, sources)), "files": files}
+
+
+def _settings_of(folder):
+    for name in ("manifest.json", "work/settings.json"):
+        try:
+            found = json.loads((folder / name).read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        return found.get("settings", found)
+    return None
+
+
+def _list_counts(counts, read):
+    dropped = [
+        f"{counts[rule]:,} {rule.replace('_', ' ')}"
+        for rule in Cleaner.RULES
+        if counts[rule]
+    ]
+    return f"cleaning dropped all: {', '.join(dropped)}." if dropped else ""
+
+
+def _checksum(path):
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _write(path, data):
+    """Writes beside, then renames. All files of a folder pass here."""
+    beside = path.with_name(path.name + ".partial")
+    beside.write_bytes(data)
+    os.replace(beside, path)
+
+
+def _write_json(path, content):
+    _write(path, json.dumps(content, indent=1, ensure_ascii=False).encode())
+
+
+def _write_array(path, array):
+    # Through memory: `np.save` to a full disk does not say what is wrong.
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    _write(path, buffer.getbuffer())
+
+
+@contextmanager
+def _progress(verbose):
+    """Gives a function that starts a line of progress and advances it."""
+    if not verbose:
+        yield lambda *_: lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task):
+            seconds = task.finished_time or task.elapsed or 1
+            speed = task.completed / seconds
+            return Text(f"{speed:,.0f} pairs/s")
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    ) as progress:
+
+        def start(description, total=None):
+            for task in progress.tasks:  # the steps before are finished
+                progress.update(task.id, total=task.completed)
+            task = progress.add_task(description, total=total)
+            return lambda number: progress.advance(task, number)
+
+        yield start

@@ -1,0 +1,344 @@
+"""`prepare` makes whole folders or none, and goes on after a stop."""
+
+import errno
+import gzip
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_transformer.batching import (
+    load_prepared,
+    make_batches,
+    prepare,
+    prepared,
+)
+from keras_transformer.cli import main
+from keras_transformer.data import numbers, read_pairs
+from keras_transformer.tokenizer import Tokenizer
+
+PAIRS = numbers("train", amount=1_000)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Works in an empty folder, with shards small enough to be several."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(prepared, "SHARD_PAIRS", 300)
+    return tmp_path
+
+
+def write_tsv(path, pairs):
+    text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def texts(folder, split="train"):
+    """Reads a split back as text, through tokenizer and shards."""
+    loaded = load_prepared(folder, verify=True)
+    examples = getattr(loaded, split)
+    tokenizers = loaded.tokenizer
+    if isinstance(tokenizers, Tokenizer):
+        tokenizers = (tokenizers, tokenizers)
+    rows = np.arange(len(examples))
+    sides = [
+        tokenizer.detokenize(
+            examples.gather(rows, side, int(examples.lengths.max()))
+        )
+        for side, tokenizer in enumerate(tokenizers)
+    ]
+    return list(zip(*sides))
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def corpus(here):
+    dev, test = numbers("dev")[:50], numbers("test")[:40]
+    train = [*PAIRS, ("", "leer"), PAIRS[0], dev[3], ("kurz", "x" * 99)]
+    return {
+        "train": write_tsv(here / "train.tsv", train),
+        "dev": write_tsv(here / "dev.tsv", dev),
+        "test": write_tsv(here / "test.tsv", [*test, ("", ""), test[0]]),
+        "vocabulary_size": 300,
+        "verbose": False,
+    }
+
+
+def test_a_prepared_folder_holds_the_cleaned_corpus(here, corpus):
+    result = prepare("out", **corpus)
+    assert texts("out") == PAIRS
+    assert texts("out", "dev") == numbers("dev")[:50]
+    # Evaluation is on all that was given.
+    assert len(texts("out", "test")) == 42
+    train = result.manifest["splits"]["train"]
+    assert (train["pairs"], train["pairs_read"]) == (1000, 1004)
+    assert train["pairs_dropped"] == {
+        "empty": 1,
+        "too_long": 0,
+        "ratio": 1,
+        "held_out": 1,
+        "duplicate": 1,
+    }
+    assert len(train["shards"]) == 4
+    assert train["source_tokens"] == result.train.lengths[:, 0].sum()
+    assert train["longest_target"] == result.train.lengths[:, 1].max()
+    assert sorted(path.name for path in here.iterdir()) == [
+        "dev.tsv",
+        "out",
+        "test.tsv",
+        "train.tsv",
+    ]
+    assert not (here / "out" / "work").exists()
+
+
+def test_shards_give_the_batches_that_the_pairs_give(corpus):
+    result = prepare("out", **corpus)
+    expected = make_batches(PAIRS, result.tokenizer, 1024, seed=4)
+    found = make_batches(result.train, tokens_per_batch=1024, seed=4)
+    for first, second in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(first[1], second[1])
+        for name in first[0]:
+            np.testing.assert_array_equal(first[0][name], second[0][name])
+
+
+def test_cleaning_is_off_by_argument(corpus):
+    prepare("out", **corpus, clean=False)
+    assert len(texts("out")) == 1004
+
+
+def test_each_language_may_have_its_vocabulary(here, corpus):
+    result = prepare("out", **corpus, shared_vocabulary=False, kind="unigram")
+    source, target = result.tokenizer
+    assert source != target
+    assert "ß" not in "".join(source.pieces)
+    assert "ß" in "".join(target.pieces)
+    assert texts("out") == PAIRS
+
+
+def test_pairs_may_come_from_python_with_line_breaks_in_them():
+    pairs = [*PAIRS, ("two\nlines\t", "zwei\r\nZeilen \u2028")]
+    prepare("out", iter(pairs), vocabulary_size=300, swap=True, verbose=False)
+    assert texts("out") == [(target, source) for source, target in pairs]
+
+
+def test_several_sources_are_joined(here, corpus):
+    (here / "a.en").write_text("yes\nno\n")
+    (here / "a.de").write_text("ja\nnein\n")
+    million = "numbers:1000000-1000020"
+    corpus["train"] = [corpus["train"], "a.en,a.de", million]
+    prepare("out", **corpus)
+    found = texts("out")
+    assert found[1000:1002] == [("yes", "ja"), ("no", "nein")]
+    assert found[1002:] == list(read_pairs(million))
+
+
+def test_duplicates_are_found_whatever_the_memory(here, monkeypatch):
+    pairs = [PAIRS[i] for i in np.random.default_rng(0).integers(0, 99, 1000)]
+    find = prepared._mark_duplicates
+    monkeypatch.setattr(
+        prepared, "_mark_duplicates", lambda *a: find(*a, part_size=64)
+    )
+    prepare("out", pairs, vocabulary_size=300, verbose=False)
+    # The first of equal pairs stays, in its place.
+    assert texts("out") == list(dict.fromkeys(pairs))
+
+
+def test_the_same_command_again_has_nothing_to_do(here, corpus, monkeypatch):
+    prepare("out", **corpus)
+    monkeypatch.setattr(prepared, "_build", None)
+    before = contents(here / "out")
+    prepare("out", **corpus)
+    assert contents(here / "out") == before
+    with pytest.raises(ValueError, match="holds something else"):
+        prepare("out", **{**corpus, "vocabulary_size": 310})
+    write_tsv(here / "train.tsv", PAIRS[:500])
+    with pytest.raises(ValueError, match="holds something else"):
+        prepare("out", **corpus)
+
+
+@pytest.mark.parametrize("writes", range(1, 22, 2))
+def test_a_stopped_run_goes_on_to_the_same_folder(
+    here, corpus, monkeypatch, writes
+):
+    """Stops before each second file, wherever that is."""
+    prepare("whole", **corpus)
+    write = prepared._write
+    written = []
+
+    def stop(path, data):
+        if len(written) == writes:
+            raise KeyboardInterrupt
+        written.append(path.name)
+        write(path, data)
+
+    monkeypatch.setattr(prepared, "_write", stop)
+    with pytest.raises(KeyboardInterrupt):
+        prepare("out", **corpus)
+    assert not (here / "out").exists()
+    with pytest.raises(FileNotFoundError, match="has finished"):
+        load_prepared("out")
+    first, written = written, []
+    monkeypatch.setattr(
+        prepared,
+        "_write",
+        lambda path, data: (written.append(path.name), write(path, data)),
+    )
+    prepare("out", **corpus)
+    assert contents(here / "out") == contents(here / "whole")
+    assert not (here / "out.partial").exists()
+    # Shards that were whole are not made again.
+    shards = {name for name in first if name.endswith(".lengths.npy")}
+    assert not shards & set(written)
+
+
+def test_other_settings_start_clean(here, corpus, monkeypatch):
+    monkeypatch.setattr(
+        prepared,
+        "_tokenize",
+        lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        prepare("out", **corpus)
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    corpus["vocabulary_size"] = 310
+    assert prepare("out", **corpus).tokenizer.vocabulary_size == 310
+
+
+def test_changed_files_are_noticed(here, corpus):
+    prepare("out", **corpus)
+    path = here / "out" / "train-00001.ids.npy"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    load_prepared("out")
+    with pytest.raises(ValueError, match="train-00001.ids.npy is missing or"):
+        load_prepared("out", verify=True)
+    path.write_bytes(data[:-2])
+    with pytest.raises(ValueError, match="train-00001.ids.npy is missing or"):
+        load_prepared("out")
+
+
+def test_the_command_line_prepares(here, corpus, capsys):
+    code = main(
+        ["prepare", "out", "--train", corpus["train"], "--dev", corpus["dev"]]
+        + ["--vocabulary-size", "300", "--tokens-per-batch", "2000"]
+    )
+    assert code == 0
+    out = capsys.readouterr().out
+    assert "train: 1,000 of 1,004 pairs" in out
+    assert "1 dropped: held out" in out
+    assert "Batches of 2,000 tokens are 9" in out
+    assert out.strip().splitlines()[-1].startswith("Wrote out.")
+    assert texts("out") == PAIRS
+
+
+def test_without_a_source_the_numbers_are_prepared(monkeypatch, capsys):
+    monkeypatch.setattr(
+        "keras_transformer.data.number_words.AMOUNTS",
+        {"train": 1000, "dev": 50, "test": 60},
+    )
+    assert main(["prepare", "out"]) == 0
+    assert "test: 60 of 60 pairs" in capsys.readouterr().out
+    assert load_prepared("out").tokenizer.vocabulary_size == 512
+
+
+GOOD = "one\teins\ntwo\tzwei\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "train", "message"),
+    [
+        ({"a": "1\n2\n3\n", "b": "1\n"}, "a,b", "goes on with line 2"),
+        ({}, "gone.tsv", "gone.tsv, which does not exist"),
+        ({"a.gz": gzip.compress(GOOD.encode())[:-9]}, "a.gz", "whole gzip"),
+        ({"a": GOOD + "x" * 1_000_000 + "\ty\n"}, "a", "Line 3 of a has more"),
+        ({"a": "\n" * 5, "b": "\n" * 5}, "a,b", "5 pairs read, .*: 5 empty"),
+        ({"a": "\n" * 5}, "a", "5 pairs read, .*: 5 empty"),
+        ({"a": ""}, "a", "0 pairs read"),
+        ({"a": "one\ntwo\n"}, "a", "one column in line 1"),
+        ({"a": GOOD.encode() + b"caf\xe9\tx\n"}, "a", "Line 3 of a .*0xE9"),
+        ({}, "tfds:no_such_dataset", "not found"),
+        ({"a": GOOD}, "a", "`vocabulary_size` must be at most 2"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_code_2(
+    here, capsys, files, train, message
+):
+    for name, content in files.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        (here / name).write_bytes(data)
+    assert main(["prepare", "out", "--train", train]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("prepare: ")
+    assert re.search(message, error), error
+    assert "Traceback" not in error
+    assert {path.name for path in here.iterdir()} == set(files)
+
+
+def test_blank_dev_files_get_a_sentence(here, corpus, capsys):
+    (here / "blank.tsv").write_text("\n\n")
+    arguments = ["--train", corpus["train"], "--dev", "blank.tsv"]
+    assert main(["prepare", "out", *arguments]) == 2
+    assert "The dev source must hold pairs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("writes", [1, 5, 9, 13, 17])
+def test_a_full_disk_gets_a_sentence_and_leaves_nothing(
+    here, corpus, capsys, monkeypatch, writes
+):
+    write = prepared._write
+    written = []
+
+    def until_full(path, data):
+        written.append(path)
+        if len(written) > writes:
+            path.write_bytes(bytes(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "full", str(path))
+        write(path, data)
+
+    monkeypatch.setattr(prepared, "_write", until_full)
+    before = {path.name for path in here.iterdir()}
+    arguments = ["--train", corpus["train"], "--dev", corpus["dev"]]
+    command = ["prepare", "out", *arguments, "--vocabulary-size", "300"]
+    assert main(command) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert {path.name for path in here.iterdir()} == before
+
+
+def test_an_interrupt_ends_with_130_and_a_word(corpus, capsys, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepared, "_learn", stop)
+    assert main(["prepare", "out", "--train", corpus["train"]]) == 130
+    assert "The same command goes on" in capsys.readouterr().err
+
+
+def test_an_output_in_use_is_not_touched(here, corpus, capsys):
+    (here / "out").mkdir()
+    (here / "out" / "thesis.txt").write_text("years of work")
+    assert main(["prepare", "out", "--train", corpus["train"]]) == 2
+    assert "holds something else" in capsys.readouterr().err
+    assert contents(here / "out") == {"thesis.txt": b"years of work"}
+
+
+def test_an_unknown_flag_gives_code_2(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["prepare", "out", "--vocab", "x"])
+    assert stopped.value.code == 2
+
+
+def test_the_manifest_is_plain_json(here, corpus):
+    prepare("out", **corpus)
+    manifest = json.loads((here / "out" / "manifest.json").read_text())
+    names = {path.name for path in (here / "out").iterdir()}
+    assert set(manifest["files"]) == names - {"manifest.json"}
+    shutil.move("out", "moved")  # nothing in it names its own place
+    assert texts("moved") == PAIRS
