@@ -10,6 +10,7 @@ from keras_transformer.layers import (
     arguments,
     masks,
 )
+from keras_transformer.training import DistributedModel
 
 # The paper's base and big models, and two that train on a laptop.
 PRESETS = {
@@ -42,12 +43,15 @@ PRESETS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class Transformer(keras.Model):
+class Transformer(DistributedModel):
     """The Transformer of "Attention Is All You Need", a functional Keras model.
 
     Inputs are `{"source_ids": (batch, source_length), "target_ids": (batch,
     target_length)}`, outputs are logits, `(batch, target_length, vocabulary)`:
     at each position for the token that comes next. Id 0 is padding.
+
+    It trains the same under every `tf.distribute` strategy: see
+    `keras_transformer.training.DistributedModel`.
 
     Args:
         vocabulary_size: Number of ids.
@@ -332,14 +336,16 @@ class Transformer(keras.Model):
             results.append(new_cache)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def make_cache(self, memory, max_length):
+    def make_cache(self, memory, max_length, beam_size=1):
         """One cache a decoder layer, for up to `max_length` target positions.
 
         The memory's keys and values are computed here, once for all steps.
+        With `beam_size` so many rows of targets in turn belong to each row of
+        the memory.
         """
         batch_size = memory.shape[0] or keras.ops.shape(memory)[0]
         return [
-            layer.make_cache(batch_size, max_length, memory)
+            layer.make_cache(batch_size * beam_size, max_length, memory)
             for layer in self.decoder_layers
         ]
 

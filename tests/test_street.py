@@ -14,10 +14,10 @@ STREET = [
     "decoding",
     "translator",
     "evaluation",
+    "plots",
     "runs",
     "export",
     "serving",
-    "plots",
     "cli",
 ]
 

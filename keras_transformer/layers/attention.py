@@ -61,7 +61,9 @@ class MultiHeadAttention(keras.layers.Layer):
             `fill_cache` returned, or the last call with this argument.
         cache_index: Position of the first query in the cache. New keys and
             values are written from there on. Without it the cache is complete
-            and used as it is: `value` and `key` are not looked at.
+            and used as it is: `value` and `key` are not looked at, and several
+            rows of queries in turn may share one row of the cache, as the
+            hypotheses of a beam do.
 
     Returns:
         Floats, `(batch, query_length, query_width)`. With
@@ -168,6 +170,7 @@ class MultiHeadAttention(keras.layers.Layer):
             query, key, value = self._project(query, key, value)
         else:
             (query,) = self._project(query)
+            query, num_sharing = _rows_to_positions(query, cache["key"])
         if cache_index is not None:
             start = (0, 0, cache_index, 0)
             cache = {
@@ -197,6 +200,9 @@ class MultiHeadAttention(keras.layers.Layer):
                 cache_index,
             )
             outputs, scores = self._attend(query, key, value, visible, training)
+        if cache is not None and cache_index is None:
+            outputs = _positions_to_rows(outputs, num_sharing)
+            scores = _positions_to_rows(scores, num_sharing)
         outputs = folding.unfold(self._join_heads(outputs), self._output_shape)
 
         results = [outputs]
@@ -439,3 +445,30 @@ def _dense(inputs, kernel, bias):
     if bias is not None:
         outputs = outputs + bias
     return ops.reshape(outputs, (*leading, kernel.shape[-1]))
+
+
+def _rows_to_positions(query, key):
+    """Puts rows that share a row of keys beside each other, as positions.
+
+    Nobody sees a neighbour in a complete cache, so that positions are as good
+    as rows, and the keys need not be repeated.
+    """
+    rows, heads, length, dim = axes.shape_of(query)
+    batch = axes.shape_of(key)[0]
+    if isinstance(rows, int) and rows == batch:
+        return query, 1
+    sharing = rows // batch
+    query = ops.reshape(query, (batch, sharing, heads, length, dim))
+    query = ops.transpose(query, (0, 2, 1, 3, 4))
+    query = ops.reshape(query, (batch, heads, sharing * length, dim))
+    return query, sharing
+
+
+def _positions_to_rows(x, sharing):
+    if isinstance(sharing, int) and sharing == 1:
+        return x
+    batch, heads, positions, dim = axes.shape_of(x)
+    length = positions // sharing
+    x = ops.reshape(x, (batch, heads, sharing, length, dim))
+    x = ops.transpose(x, (0, 2, 1, 3, 4))
+    return ops.reshape(x, (batch * sharing, heads, length, dim))

@@ -1,0 +1,116 @@
+"""Checkpoints: one file each, written beside and renamed."""
+
+import json
+import os
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+STATE = "state.json"
+# What reading a file raises that is not whole, or not of this model.
+DAMAGE = (OSError, EOFError, zipfile.BadZipFile, KeyError, ValueError)
+
+
+class Checkpoints:
+    """The checkpoints of a run, in one folder.
+
+    A file holds all variables by name and the run's own state as JSON. Regular
+    ones are `step-00000500.npz`. One that was written because a run was
+    stopped is `stopped-00000612.npz`; it serves to go on and is never averaged.
+
+    Args:
+        folder: Where they are.
+        keep: How many regular ones to keep.
+    """
+
+    def __init__(self, folder, keep):
+        self.folder = Path(folder)
+        self.keep = keep
+
+    def write(self, step, variables, state, stopped=False):
+        """Writes one, and removes those that are not needed any more."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = f"{'stopped' if stopped else 'step'}-{step:08d}.npz"
+        beside = self.folder / f"{name}.partial"
+        arrays = {_key(i, v): np.asarray(v) for i, v in enumerate(variables)}
+        text = np.frombuffer(json.dumps(state).encode(), np.uint8)
+        with open(beside, "wb") as file:
+            np.savez(file, **{STATE: text}, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self.folder / name)
+        if not stopped:
+            for path in self._all("stopped"):
+                path.unlink()
+            for path in self._all("step")[: -self.keep]:
+                path.unlink()
+
+    def restore(self, variables, warn=print):
+        """Loads the newest whole checkpoint into the variables.
+
+        Args:
+            variables: The variables, in the order of `write`.
+            warn: Told of each checkpoint that is damaged.
+
+        Returns:
+            The state that was written with it, or `None` if there is none.
+        """
+        for path in sorted(self._all("step", "stopped"), key=_step)[::-1]:
+            try:
+                arrays, state = _read(path, variables)
+            except DAMAGE as error:
+                warn(
+                    f"{path} is damaged ({error}). Going on from the one "
+                    "before it."
+                )
+                path.rename(path.with_suffix(".damaged"))
+                continue
+            for variable, array in zip(variables, arrays):
+                variable.assign(array)
+            return state
+        return None
+
+    def averages(self, variables):
+        """The mean of each variable over the regular checkpoints."""
+        paths = self._all("step")
+        totals = [np.zeros(v.shape, np.float64) for v in variables]
+        for path in paths:
+            for total, array in zip(totals, _read(path, variables)[0]):
+                total += array
+        return [
+            (total / len(paths)).astype(v.dtype)
+            for total, v in zip(totals, variables)
+        ]
+
+    def _all(self, *kinds):
+        pattern = re.compile(rf"({'|'.join(kinds)})-\d+\.npz")
+        if not self.folder.is_dir():
+            return []
+        return sorted(
+            path
+            for path in self.folder.iterdir()
+            if pattern.fullmatch(path.name)
+        )
+
+
+def _key(index, variable):
+    return f"{index:05d}:{variable.name}"
+
+
+def _step(path):
+    return int(re.search(r"\d+", path.name)[0])
+
+
+def _read(path, variables):
+    with np.load(path) as file:
+        state = json.loads(file[STATE].tobytes())
+        arrays = [file[_key(i, v)] for i, v in enumerate(variables)]
+    for array, variable in zip(arrays, variables):
+        if array.shape != tuple(variable.shape):
+            raise ValueError(
+                f"{variable.path} has shape {array.shape}, not "
+                f"{tuple(variable.shape)}"
+            )
+    return arrays, state

@@ -1,0 +1,241 @@
+"""The settings of a training run: one file, every line also a flag."""
+
+import dataclasses
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def setting(default, help, kind=None):
+    """A field with its explanation; `kind` is its type if None is allowed."""
+    return field(
+        default=default,
+        metadata={"help": help, "kind": kind or type(default)},
+    )
+
+
+@dataclass
+class Settings:
+    """Everything that decides a run. Read from a file, then from flags."""
+
+    # Data
+    data: str = setting(
+        None, "Folder that `keras-transformer prepare` made.", str
+    )
+    train: tuple = setting(
+        ("numbers",), "Sources of training pairs, if there is no such folder."
+    )
+    dev: tuple = setting((), "Sources of development pairs.")
+    swap: bool = setting(False, "Whether to translate the other way.")
+    vocabulary_size: int = setting(
+        None, "Pieces in the vocabulary (32000; for numbers 512).", int
+    )
+    max_length: int = setting(
+        256, "Pairs with a side of more pieces are left out of training."
+    )
+    tokens_per_batch: int = setting(
+        4096, "Most source and most target tokens in a batch (paper: 25000)."
+    )
+
+    # Model
+    preset: str = setting(
+        "tiny", "Sizes to start from: tiny, small, base or big."
+    )
+    num_layers: int = setting(None, "Layers in each stack (N).", int)
+    num_decoder_layers: int = setting(
+        None, "Layers in the decoder, if it differs.", int
+    )
+    hidden_dim: int = setting(None, "Width between layers (d_model).", int)
+    num_heads: int = setting(None, "Attention heads (h).", int)
+    intermediate_dim: int = setting(None, "Feed-forward width (d_ff).", int)
+    key_dim: int = setting(None, "Width of a head's keys (d_k).", int)
+    value_dim: int = setting(None, "Width of a head's values (d_v).", int)
+    dropout: float = setting(None, "Share dropped (P_drop).", float)
+    attention_dropout: float = setting(
+        None, "Share of attention weights dropped.", float
+    )
+    activation_dropout: float = setting(
+        None, "Share dropped inside the feed-forward networks.", float
+    )
+    activation: str = setting(None, "Function in between (relu).", str)
+    position_encoding: str = setting(
+        None, "sinusoidal, concatenated or learned.", str
+    )
+    normalize_first: bool = setting(
+        None, "Whether to normalise before each sub-layer.", bool
+    )
+    share_embeddings: bool = setting(
+        None, "Whether source and target share a matrix.", bool
+    )
+    tie_output: bool = setting(
+        None, "Whether logits come from the target's matrix.", bool
+    )
+    dtype: str = setting("float32", "float32, mixed_bfloat16 or mixed_float16.")
+
+    # Training
+    steps: int = setting(None, "Updates to train for.", int)
+    epochs: float = setting(None, "Or passes over the data.", float)
+    minutes: float = setting(None, "Or time to train for.", float)
+    warmup_steps: int = setting(
+        4000, "Updates over which the learning rate rises."
+    )
+    learning_rate_scale: float = setting(
+        1.0, "Factor on the paper's learning rate."
+    )
+    label_smoothing: float = setting(0.1, "Share given to wrong labels.")
+    clip_norm: float = setting(
+        None, "Greatest norm of all gradients together.", float
+    )
+    accumulation_steps: int = setting(
+        1, "Micro-batches in a batch: less memory, the same result."
+    )
+    steps_per_execution: int = setting(1, "Updates in one call of the graph.")
+    devices: int = setting(
+        None, "Devices on this host; all GPUs if not given.", int
+    )
+    seed: int = setting(1, "Of weights, order and dropout.")
+
+    # Validation, checkpoints
+    validate_every: int = setting(500, "Updates between validations.")
+    validation_sentences: int = setting(
+        500, "Most development sentences to translate each time."
+    )
+    beam_size: int = setting(
+        1, "Beam for these translations; the final ones use 4."
+    )
+    length_penalty: float = setting(0.6, "Alpha of the length penalty.")
+    patience: int = setting(
+        None, "Validations without a better BLEU before stopping.", int
+    )
+    average_last: int = setting(
+        5, "Last checkpoints to average at the end (paper: 5; big: 20)."
+    )
+
+    def __post_init__(self):
+        self.train, self.dev = list(self.train), list(self.dev)
+
+    def model_arguments(self):
+        """The arguments of `Transformer` that are given."""
+        names = [f.name for f in dataclasses.fields(self)]
+        names = names[names.index("num_layers") : names.index("dtype")]
+        given = {name: getattr(self, name) for name in names}
+        return {name: x for name, x in given.items() if x is not None}
+
+
+# Good for the built-in numbers: all of them right within minutes.
+NUMBERS = {
+    "vocabulary_size": 512,
+    "steps": 1500,
+    "warmup_steps": 400,
+    "learning_rate_scale": 1.0,
+    "dropout": 0.0,
+}
+
+
+def read_settings(path=None, flags=None):
+    """Settings from defaults, then a file, then flags; checks every name.
+
+    Args:
+        path: A TOML file, or `None`.
+        flags: A dictionary of names and values that win over the file.
+    """
+    given = {}
+    if path is not None:
+        given = _read_file(Path(path))
+    given.update(flags or {})
+    fields = {f.name: f for f in dataclasses.fields(Settings)}
+    for name, value in given.items():
+        if name not in fields:
+            raise ValueError(
+                f"A setting must have a known name. Received: {name!r}. "
+                f"Known are: {', '.join(fields)}."
+            )
+        given[name] = _checked(fields[name], value)
+    limits = [given.get(name) for name in ("steps", "epochs", "minutes")]
+    if sum(limit is not None for limit in limits) > 1:
+        raise ValueError(
+            "A run ends after `steps`, `epochs` or `minutes`. Received: "
+            f"steps={limits[0]}, epochs={limits[1]}, minutes={limits[2]}. "
+            "Give one of them."
+        )
+    settings = Settings(**given)
+    if settings.data is None and settings.train == ["numbers"]:
+        for name, value in NUMBERS.items():
+            if name == "steps" and any(x is not None for x in limits):
+                continue
+            if name not in given:
+                setattr(settings, name, value)
+    _check_counts(settings)
+    return settings
+
+
+def write_settings(settings, path):
+    """Writes a commented TOML file that `read_settings` reads back."""
+    lines = ["# Settings of a run of `keras-transformer train`.", ""]
+    for f in dataclasses.fields(settings):
+        lines.append(f"# {f.metadata['help']}")
+        value = getattr(settings, f.name)
+        if value is None:
+            lines.append(f"# {f.name} =")
+        else:
+            lines.append(f"{f.name} = {json.dumps(value)}")
+        lines.append("")
+    Path(path).write_text("\n".join(lines), encoding="utf-8")
+
+
+def _read_file(path):
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"`settings` must be a TOML file. Received: {path}, which does "
+            "not exist."
+        )
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(
+            f"`settings` must be a TOML file. Received: {path}, in which "
+            f"{error}. Mend the line."
+        ) from None
+
+
+def _checked(f, value):
+    kind = f.metadata["kind"]
+    if value is None or kind is tuple:
+        return value
+    if isinstance(value, bool) != (kind is bool):
+        kind_fits = False
+    elif kind is float:
+        kind_fits = isinstance(value, int | float)
+        value = float(value) if kind_fits else value
+    else:
+        kind_fits = isinstance(value, kind)
+    if not kind_fits:
+        raise ValueError(
+            f"`{f.name}` must be of type {kind.__name__}. "
+            f"Received: {f.name}={value!r}. {f.metadata['help']}"
+        )
+    return value
+
+
+def _check_counts(settings):
+    for name in (
+        "validate_every",
+        "validation_sentences",
+        "average_last",
+        "tokens_per_batch",
+        "warmup_steps",
+        "accumulation_steps",
+        "steps_per_execution",
+        "beam_size",
+    ):
+        if getattr(settings, name) < 1:
+            raise ValueError(
+                f"`{name}` must be at least 1. "
+                f"Received: {name}={getattr(settings, name)}."
+            )

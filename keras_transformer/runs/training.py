@@ -1,0 +1,540 @@
+"""A training run: from settings to a folder with a trained translator."""
+
+import csv
+import dataclasses
+import json
+import math
+import os
+import signal
+import time
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer import evaluation, plots
+from keras_transformer.batching import BatchPlan, load_prepared, prepare
+from keras_transformer.model import Transformer
+from keras_transformer.runs.checkpoints import Checkpoints
+from keras_transformer.runs.progress import Progress
+from keras_transformer.runs.settings import read_settings, write_settings
+from keras_transformer.training import (
+    Adam,
+    Perplexity,
+    SmoothedCrossentropy,
+    TokenAccuracy,
+    TransformerSchedule,
+)
+from keras_transformer.translator import Translator
+
+# What may change when a run goes on.
+LIMITS = ("steps", "epochs", "minutes", "patience")
+
+
+class Stopped(Exception):
+    """The user stopped the run; everything is saved."""
+
+
+class Diverged(ValueError):
+    """The loss or the weights are no numbers any more."""
+
+
+def train(settings, folder, say=print):
+    """Trains a translator, or goes on with a run that was stopped.
+
+    Args:
+        settings: `Settings`.
+        folder: The run folder. What it holds is in the documentation.
+        say: A function that is told what happens, a line at a time.
+
+    Returns:
+        What stands in `result.json`: scores and which weights to use.
+    """
+    folder = Path(folder)
+    run = Run(settings, folder, say)
+    with run.interruptible():
+        run.learn()
+        return run.finish()
+
+
+class Run:
+    """One run: its parts, in the order in which `train` uses them."""
+
+    def __init__(self, settings, folder, say):
+        self.settings, self.folder, self.say = settings, folder, say
+        keras.utils.set_random_seed(settings.seed)
+        self.strategy = _strategy(settings.devices)
+        self.is_chief, num_workers = _worker(self.strategy)
+        self._open_folder()
+        self.prepared = self._load_data()
+        self.plan = BatchPlan(
+            self.prepared.train,
+            tokens_per_batch=settings.tokens_per_batch,
+            max_length=settings.max_length,
+            num_replicas=_num_replicas(self.strategy),
+            seed=settings.seed,
+        )
+        self.total_steps = self._total_steps(num_workers)
+        with self._scope():
+            self.model = self._model()
+        self.translator = Translator(self.model, self.prepared.tokenizer)
+        self.dev = self._texts(self.prepared.dev)
+        self.checkpoints = Checkpoints(
+            folder / "checkpoints", keep=settings.average_last
+        )
+        self.state = self.checkpoints.restore(self._variables(), warn=say) or {
+            "step": 0,
+            "minutes": 0.0,
+            "history": [],
+            "best": None,
+            "validations_since_best": 0,
+        }
+        self.stop_asked = False
+
+    def learn(self):
+        """Trains to the end, validating and saving as it goes."""
+        self._announce()
+        with Progress(self) as progress:
+            while not self._is_over():
+                step = self.state["step"]
+                every = self.settings.validate_every
+                until = (step // every + 1) * every
+                until = min(until, self.total_steps or until)
+                watch = Watch(self, progress)
+                history = self.model.fit(
+                    self.plan.dataset(initial_step=step).repeat(),
+                    steps_per_epoch=until - step,
+                    shuffle=False,  # the plan has done so
+                    verbose=0,
+                    callbacks=[watch],
+                ).history
+                self.state["step"] = int(self.model.optimizer.iterations)
+                self.state["minutes"] += watch.minutes
+                if self.stop_asked:
+                    self._checkpoint(stopped=True)
+                    raise Stopped
+                self._validate({k: v[-1] for k, v in history.items()}, watch)
+                progress.validated(self.state["history"][-1])
+                self._checkpoint()
+
+    def finish(self):
+        """Averages the last checkpoints, compares, and writes the result."""
+        kept = {"averaged": self._averaged_weights()}
+        if self.state["best"] is not None:
+            self.model.load_weights(self.folder / "best" / "model.weights.h5")
+            kept["best"] = self.model.get_weights()
+        scores = {}
+        for name, weights in kept.items():
+            self.model.set_weights(weights)
+            scores[name] = self._score(self.dev, beam_size=4)[0]
+            if name == "averaged" and self.is_chief:
+                self.translator.save(self.folder / "averaged")
+        use = max(kept, key=lambda name: _rank(scores[name]))
+        self.model.set_weights(kept[use])
+        held_out = self._texts(self.prepared.test) or self.dev
+        scores["test" if self.prepared.test else "dev"], texts = self._score(
+            held_out, beam_size=4
+        )
+        result = {
+            "use": use,
+            "step": self.state["step"],
+            "minutes": round(self.state["minutes"], 2),
+            "scores": scores,
+            "samples": list(zip(*held_out, texts))[:3] if held_out else [],
+        }
+        if self.is_chief:
+            _write_text(
+                self.folder / "result.json",
+                json.dumps(result, indent=2, ensure_ascii=False),
+            )
+            plots.learning_curve(
+                self.state["history"], self.folder / "learning_curve.png"
+            )
+        return result
+
+    def _averaged_weights(self):
+        variables = self._variables()
+        averages = self.checkpoints.averages(variables)
+        by_variable = dict(zip(map(id, variables), averages))
+        return [by_variable[id(weight)] for weight in self.model.weights]
+
+    @contextmanager
+    def interruptible(self):
+        """The first Ctrl-C (or SIGTERM) ends at the next step, safely."""
+
+        def ask(number, frame):
+            if self.stop_asked:
+                raise KeyboardInterrupt
+            self.stop_asked = True
+            self.say("Stopping after this step; once more stops at once.")
+
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, ask) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    # Setting up
+
+    def _scope(self):
+        return self.strategy.scope() if self.strategy else nullcontext()
+
+    def _open_folder(self):
+        path = self.folder / "settings.toml"
+        if path.is_file():
+            before = dataclasses.asdict(read_settings(path))
+            now = dataclasses.asdict(self.settings)
+            changed = [
+                name
+                for name in now
+                if now[name] != before[name] and name not in LIMITS
+            ]
+            if changed:
+                name = changed[0]
+                raise ValueError(
+                    "A run goes on with the settings it began with. Received: "
+                    f"{name}={now[name]!r} for {self.folder}, which began with "
+                    f"{name}={before[name]!r}. Give another run folder."
+                )
+        if self.is_chief:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_settings(self.settings, path)
+
+    def _load_data(self):
+        settings = self.settings
+        if settings.data is not None:
+            return load_prepared(settings.data)
+        splits = {"train": settings.train, "dev": settings.dev}
+        if not settings.dev and settings.train == ["numbers"]:
+            splits["dev"] = splits["test"] = ["numbers"]
+        return prepare(
+            self.folder / "data",
+            **splits,
+            vocabulary_size=settings.vocabulary_size or 32_000,
+            swap=settings.swap,
+            tokens_per_batch=settings.tokens_per_batch,
+        )
+
+    def _model(self):
+        settings = self.settings
+        tokenizer = self.prepared.tokenizer
+        sizes = {}
+        if isinstance(tokenizer, tuple):
+            sizes["target_vocabulary_size"] = tokenizer[1].vocabulary_size
+            tokenizer = tokenizer[0]
+        arguments = settings.model_arguments()
+        if arguments.get("position_encoding") == "learned":
+            sizes["max_length"] = settings.max_length + 51
+        model = Transformer.from_preset(
+            settings.preset,
+            vocabulary_size=tokenizer.vocabulary_size,
+            dtype=settings.dtype,
+            **sizes,
+            **arguments,
+        )
+        rate = TransformerSchedule(
+            model.get_config()["hidden_dim"],
+            warmup_steps=settings.warmup_steps,
+            scale=settings.learning_rate_scale,
+        )
+        model.compile(
+            optimizer=Adam(rate, global_clipnorm=settings.clip_norm),
+            loss=SmoothedCrossentropy(settings.label_smoothing),
+            metrics=[TokenAccuracy(name="accuracy"), Perplexity()],
+            accumulation_steps=settings.accumulation_steps,
+            steps_per_execution=settings.steps_per_execution,
+        )
+        model.optimizer.build(model.trainable_variables)
+        return model
+
+    def _total_steps(self, num_workers):
+        settings = self.settings
+        if settings.minutes is not None:
+            if num_workers > 1:
+                raise ValueError(
+                    "Several workers must agree on the last step. Received: "
+                    f"minutes={settings.minutes}. Give `steps` or `epochs`."
+                )
+            return None
+        if settings.epochs is not None:
+            steps = math.ceil(settings.epochs * self.plan.steps_per_epoch)
+        else:
+            steps = settings.steps or 100_000
+        for name, value in (
+            ("validate_every", settings.validate_every),
+            ("steps", steps),
+        ):
+            if value % settings.steps_per_execution:
+                raise ValueError(
+                    f"`{name}` must be a multiple of `steps_per_execution`. "
+                    f"Received: {name}={value}, steps_per_execution="
+                    f"{settings.steps_per_execution}. Change either."
+                )
+        return steps
+
+    def _texts(self, examples):
+        """Sources and references of the first pairs of a held-out part."""
+        if examples is None:
+            return None
+        rows = np.arange(min(len(examples), self.settings.validation_sentences))
+        tokenizers = (
+            self.translator.source_tokenizer,
+            self.translator.target_tokenizer,
+        )
+        return [
+            tokenizer.detokenize(
+                [
+                    ids[:length].tolist()
+                    for ids, length in zip(
+                        examples.gather(
+                            rows, side, int(examples.lengths[rows, side].max())
+                        ),
+                        examples.lengths[rows, side],
+                    )
+                ]
+            )
+            for side, tokenizer in enumerate(tokenizers)
+        ]
+
+    def _variables(self):
+        return [*self.model.variables, *self.model.optimizer.variables]
+
+    # While training
+
+    def _is_over(self):
+        settings, state = self.settings, self.state
+        if settings.patience is not None and state[
+            "validations_since_best"
+        ] >= (settings.patience):
+            self.say(
+                f"No better BLEU in {settings.patience} validations: stopping."
+            )
+            return True
+        if settings.minutes is not None:
+            return state["minutes"] >= settings.minutes
+        return state["step"] >= self.total_steps
+
+    def _announce(self):
+        plan, state = self.plan, self.state
+        goes_on = (
+            f"Going on at step {state['step']:,} of" if state["step"] else ""
+        )
+        count = sum(int(np.prod(w.shape)) for w in self.model.weights)
+        self.say(
+            f"{goes_on or 'Training'} {self.folder}: {count:,} parameters, "
+            f"{len(plan.examples):,} pairs, {plan.steps_per_epoch:,} batches "
+            f"an epoch, {plan.real_share:.0%} of them real tokens, "
+            f"{_num_replicas(self.strategy)} replica(s)."
+        )
+
+    def _validate(self, logs, watch):
+        row = {
+            "step": self.state["step"],
+            "epoch": round(self.state["step"] / self.plan.steps_per_epoch, 3),
+            "minutes": round(self.state["minutes"], 3),
+            "learning_rate": float(self.model.optimizer.learning_rate),
+            "tokens_per_second": round(watch.tokens_per_second),
+            **{name: float(value) for name, value in logs.items()},
+        }
+        if self.prepared.dev is not None:
+            plan = BatchPlan(
+                self.prepared.dev,
+                tokens_per_batch=self.settings.tokens_per_batch,
+                max_length=self.settings.max_length,
+                num_replicas=_num_replicas(self.strategy),
+                shuffle=False,
+            )
+            results = self.model.evaluate(
+                plan.dataset(), verbose=0, return_dict=True
+            )
+            row.update({f"val_{k}": float(v) for k, v in results.items()})
+            scores, texts = self._score(self.dev, self.settings.beam_size)
+            row.update(scores)
+            if self.is_chief:
+                self._write_samples(row["step"], texts)
+        state = self.state
+        state["history"].append(row)
+        if self.dev is not None:
+            if state["best"] is None or _rank(row) > _rank(state["best"]):
+                state["best"] = row
+                state["validations_since_best"] = 0
+                if self.is_chief:
+                    self.translator.save(self.folder / "best")
+            else:
+                state["validations_since_best"] += 1
+        if self.is_chief:
+            _write_csv(self.folder / "metrics.csv", state["history"])
+            self._write_summaries(row)
+
+    def _score(self, pairs, beam_size):
+        """Scores of translating held-out sentences, and the translations."""
+        if pairs is None:
+            return {}, []
+        sources, references = pairs
+        translations = self.translator.translate(
+            sources, beam_size, self.settings.length_penalty
+        )
+        texts = [translation.text for translation in translations]
+        bleu = evaluation.bleu(texts, references)
+        scores = {
+            "bleu": round(bleu.value, 3),
+            "chrf": round(evaluation.chrf(texts, references).value, 3),
+            "exact": round(evaluation.exact_match(texts, references), 4),
+            "signature": bleu.signature,
+        }
+        return scores, texts
+
+    def _write_samples(self, step, texts, count=10):
+        folder = self.folder / "samples"
+        folder.mkdir(exist_ok=True)
+        rows = list(zip(*self.dev, texts))[:count]
+        _write_text(
+            folder / f"step-{step:08d}.txt",
+            "\n".join(f"{s}\n  = {r}\n  > {t}\n" for s, r, t in rows),
+        )
+
+    def _write_summaries(self, row):
+        writer = tf.summary.create_file_writer(str(self.folder / "logs"))
+        with writer.as_default(step=row["step"]):
+            for name, value in row.items():
+                if isinstance(value, (int, float)) and name != "step":
+                    tf.summary.scalar(name, value)
+        writer.close()
+
+    def _checkpoint(self, stopped=False):
+        variables = self._variables()
+        for variable in self.model.trainable_variables:
+            if not np.all(np.isfinite(np.asarray(variable))):
+                raise self.diverged(f"{variable.path} holds no number")
+        if self.is_chief:
+            self.checkpoints.write(
+                self.state["step"], variables, self.state, stopped
+            )
+
+    def diverged(self, what):
+        """What to tell when numbers are lost."""
+        good = self.state["best"] or {"step": None}
+        where = (
+            f"The best weights so far are in {self.folder / 'best'} "
+            f"(step {good['step']}). "
+            if good["step"]
+            else ""
+        )
+        return Diverged(
+            f"Training diverged: {what} around step "
+            f"{int(self.model.optimizer.iterations)}. {where}The last "
+            "checkpoint is from before. Lower `learning_rate_scale`, raise "
+            "`warmup_steps` or give `clip_norm`, in a new run folder."
+        )
+
+
+class Watch(keras.callbacks.Callback):
+    """Looks after one stretch of training: the clock, the loss, Ctrl-C."""
+
+    def __init__(self, run, progress):
+        super().__init__()
+        self._run, self._progress = run, progress
+        self._tokens_per_step = _tokens_per_step(run.plan)
+        self.minutes = 0.0
+        self.tokens_per_second = 0.0
+        self._steps = 0
+
+    def on_train_begin(self, logs=None):
+        self._start = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        run = self._run
+        self._steps = batch + 1
+        seconds = time.monotonic() - self._start
+        self.minutes = seconds / 60
+        self.tokens_per_second = self._tokens_per_step * self._steps / seconds
+        loss = float(logs["loss"])
+        if not math.isfinite(loss):
+            raise run.diverged(f"the loss is {loss}")
+        self._progress.step(
+            run.state["step"] + self._steps, loss, self.tokens_per_second
+        )
+        limit = run.settings.minutes
+        if run.stop_asked or (
+            limit is not None and run.state["minutes"] + self.minutes >= limit
+        ):
+            self.model.stop_training = True
+
+
+def _rank(scores):
+    """By BLEU; by chrF where sentences are too short for BLEU."""
+    return scores.get("bleu", 0.0), scores.get("chrf", 0.0)
+
+
+def _tokens_per_step(plan):
+    """Real target tokens in a batch, on average."""
+    lengths = plan.examples.lengths[:, 1]
+    return float(lengths.sum(dtype=np.int64) + len(lengths)) / (
+        plan.steps_per_epoch
+    )
+
+
+def _strategy(devices):
+    """No strategy for one device, else what `tf.distribute` has for it."""
+    if "TF_CONFIG" in os.environ:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    gpus = tf.config.list_physical_devices("GPU")
+    if devices is not None and devices < 1:
+        raise ValueError(
+            f"`devices` must be at least 1. Received: devices={devices}."
+        )
+    if gpus:
+        if devices is not None and devices > len(gpus):
+            raise ValueError(
+                "`devices` cannot exceed the GPUs of this host. Received: "
+                f"devices={devices} with {len(gpus)} GPUs."
+            )
+        names = [f"GPU:{i}" for i in range(devices or len(gpus))]
+    else:
+        names = [f"CPU:{i}" for i in range(devices or 1)]
+        if len(names) > 1:
+            _split_cpu(len(names))
+    return tf.distribute.MirroredStrategy(names) if len(names) > 1 else None
+
+
+def _split_cpu(count):
+    """Several devices on one processor, to try what several GPUs would do."""
+    if len(tf.config.list_logical_devices("CPU")) >= count:
+        return
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * count,
+    )
+
+
+def _worker(strategy):
+    """Whether this process writes, and how many workers there are."""
+    if strategy is None or "TF_CONFIG" not in os.environ:
+        return True, 1
+    resolver = strategy.cluster_resolver
+    workers = resolver.cluster_spec().num_tasks("worker")
+    return resolver.task_id == 0, workers
+
+
+def _num_replicas(strategy):
+    return strategy.num_replicas_in_sync if strategy else 1
+
+
+def _write_text(path, text):
+    beside = path.with_name(path.name + ".partial")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
+
+
+def _write_csv(path, rows):
+    beside = path.with_name(path.name + ".partial")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with open(beside, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(rows)
+    os.replace(beside, path)

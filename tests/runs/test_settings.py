@@ -1,0 +1,70 @@
+import dataclasses
+
+import pytest
+
+from keras_transformer.runs.settings import (
+    Settings,
+    read_settings,
+    write_settings,
+)
+
+
+def test_a_written_file_reads_back_the_same(tmp_path):
+    settings = read_settings(
+        flags={
+            "train": ["a.tsv", "b.en,b.de"],
+            "hidden_dim": 128,
+            "dropout": 0.3,
+            "normalize_first": True,
+            "minutes": 30,
+        }
+    )
+    path = tmp_path / "settings.toml"
+    write_settings(settings, path)
+    assert read_settings(path) == settings
+    text = path.read_text()
+    for field in dataclasses.fields(Settings):
+        assert f"# {field.metadata['help']}" in text
+
+
+def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text('data = "x"\nhidden_dim = 32\ndropout = 0.2\n')
+    settings = read_settings(path, {"dropout": 0.5})
+    assert (settings.hidden_dim, settings.dropout) == (32, 0.5)
+    assert settings.warmup_steps == 4000
+
+
+def test_numbers_have_defaults_of_their_own():
+    assert read_settings().steps is not None
+    assert read_settings(flags={"minutes": 2.0}).steps is None
+    assert read_settings(flags={"data": "folder"}).steps is None
+    assert read_settings(flags={"dropout": 0.2}).dropout == 0.2
+
+
+def test_only_what_is_given_reaches_the_model():
+    settings = read_settings(flags={"data": "x", "num_heads": 2})
+    assert settings.model_arguments() == {"num_heads": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hiden_dim = 3", "'hiden_dim'.*Known are"),
+        ('hidden_dim = "3"', "`hidden_dim` must be of type int"),
+        ("dropout = true", "`dropout` must be of type float"),
+        ("steps = 3\nminutes = 2", "steps=3, epochs=None, minutes=2"),
+        ("validate_every = 0", "`validate_every`.*validate_every=0"),
+        ("hidden_dim = ", "in which"),
+    ],
+)
+def test_wrong_files_are_named(tmp_path, text, words):
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words):
+        read_settings(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere.toml"):
+        read_settings(tmp_path / "nowhere.toml")

@@ -1,0 +1,210 @@
+"""Whole runs, as a user starts them: on the built-in numbers, tiny."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.translator import load
+
+TINY = [
+    "--train",
+    "numbers:0-999",
+    "--dev",
+    "numbers:0-999",
+    "--vocabulary-size=300",
+    "--num-layers=1",
+    "--hidden-dim=16",
+    "--num-heads=2",
+    "--intermediate-dim=16",
+    "--dropout=0.1",
+    "--tokens-per-batch=512",
+    "--warmup-steps=10",
+    "--validation-sentences=4",
+    "--validate-every=4",
+    "--average-last=3",
+]
+
+
+def start(folder, *flags):
+    """The command in a process of its own, to be stopped."""
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "keras_transformer.cli", "train"),
+            *("--run-folder", str(folder), *TINY, *flags),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def wait_for(process, words):
+    """Reads what it prints up to a line with these words."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if words in line:
+            return lines
+    raise AssertionError(f"{words!r} was never printed:\n{''.join(lines)}")
+
+
+def weights(folder):
+    return load(folder).model.get_weights()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run of twelve steps that nobody stopped."""
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    assert (
+        cli.main(["train", "--run-folder", str(folder), *TINY, "--steps=12"])
+        == 0
+    )
+    return folder
+
+
+def test_a_run_folder_holds_what_it_promises(finished):
+    names = {path.name for path in finished.iterdir()}
+    assert names >= {
+        "settings.toml",
+        "data",
+        "checkpoints",
+        "logs",
+        "metrics.csv",
+        "samples",
+        "best",
+        "averaged",
+        "learning_curve.png",
+        "result.json",
+    }
+    with open(finished / "metrics.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows] == ["4", "8", "12"]
+    assert {"loss", "val_loss", "bleu", "learning_rate"} <= set(rows[0])
+    assert "nrefs:1" in rows[0]["signature"]
+    assert len(list((finished / "samples").iterdir())) == 3
+    assert not list(finished.rglob("*.partial"))
+
+
+def test_the_result_loads_and_translates(finished):
+    result = json.loads((finished / "result.json").read_text())
+    assert result["use"] in ("best", "averaged")
+    assert len(result["samples"]) == 3
+    translator = load(finished)
+    assert isinstance(translator.translate("forty-two").text, str)
+    assert translator.translate(["", "two"])[0].text == ""
+
+
+def test_a_finished_run_goes_on_when_given_more_steps(finished, capsys):
+    before = weights(finished / "averaged")
+    flags = ["--run-folder", str(finished), *TINY]
+    assert cli.main(["train", *flags, "--steps=16"]) == 0
+    assert "Going on at step 12" in capsys.readouterr().out
+    after = weights(finished / "averaged")
+    assert max(np.abs(a - b).max() for a, b in zip(before, after)) > 1e-6
+
+
+def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
+    flags = ["--run-folder", str(finished), *TINY, "--seed=9"]
+    assert cli.main(["train", *flags]) == 2
+    message = capsys.readouterr().err
+    assert "seed=9" in message
+    assert "seed=1" in message
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--preset=huge"], "preset='huge'"),
+        (["--devices=0"], "devices=0"),
+        (["--num-heads=3"], "num_heads=3"),
+        (["nowhere"], "nowhere"),
+        (["--settings=nowhere.toml"], "nowhere.toml"),
+        (["--steps-per-execution=3"], "steps_per_execution=3"),
+    ],
+)
+def test_bad_settings_get_a_sentence(tmp_path, capsys, flags, words):
+    command = ["train", "--run-folder", str(tmp_path / "run"), *TINY, *flags]
+    assert cli.main(command) == 2
+    message = capsys.readouterr().err
+    assert words in message
+    assert "Traceback" not in message
+
+
+def test_divergence_stops_with_a_word(tmp_path, capsys):
+    flags = ["--learning-rate-scale=1e30", "--steps=8", "--warmup-steps=1"]
+    folder = tmp_path / "run"
+    command = ["train", "--run-folder", str(folder), *TINY, *flags]
+    assert cli.main(command) == 2
+    message = capsys.readouterr().err
+    assert "diverged" in message
+    assert "learning_rate_scale" in message
+    assert not list((folder / "checkpoints").glob("step-00000008*"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path, finished_twin):
+    folder = tmp_path / "run"
+    process = start(folder, "--steps=12")
+    wait_for(process, "step 4:")
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read()
+    assert process.wait(60) == 130
+    assert "goes on from here" in rest
+    again = start(folder, "--steps=12")
+    lines = wait_for(again, "Wrote")
+    assert again.wait(60) == 0
+    assert any("Going on at step" in line for line in lines)
+    for ours, theirs in zip(weights(folder), finished_twin):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def finished_twin(tmp_path_factory):
+    """The weights of an uninterrupted run in a process of its own."""
+    folder = tmp_path_factory.mktemp("runs") / "twin"
+    process = start(folder, "--steps=12")
+    wait_for(process, "Wrote")
+    assert process.wait(60) == 0
+    return weights(folder)
+
+
+@pytest.mark.slow
+def test_killed_ten_times_a_run_ends_with_the_same_weights(tmp_path):
+    whole = tmp_path / "whole"
+    process = start(whole, "--steps=48")
+    wait_for(process, "Wrote")
+    assert process.wait(60) == 0
+
+    chance = random.Random(3)
+    folder = tmp_path / "killed"
+    for kill in range(1, 11):
+        process = start(folder, "--steps=48")
+        # Somewhere behind the next validation: in a step, in a translation,
+        # or while a file is written.
+        wait_for(process, f"step {4 * kill}:")
+        try:
+            process.wait(chance.random() * 0.5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.wait(60)
+    process = start(folder, "--steps=48")
+    wait_for(process, "Wrote")
+    assert process.wait(60) == 0
+    for ours, theirs in zip(weights(folder), weights(whole)):
+        np.testing.assert_array_equal(ours, theirs)
+    assert losses(folder) == losses(whole)
+
+
+def losses(folder):
+    with open(folder / "metrics.csv", newline="") as file:
+        return [(row["step"], row["loss"]) for row in csv.DictReader(file)]
