@@ -4,7 +4,7 @@
     python -m benchmarks.layers --quick    two lengths, a minute or two
 
 Forward and backward of self-attention with a padding mask, and of an encoder
-layer while training (dropout 0.1), at 4,096 positions a batch. Prints rows for
+layer, at 4,096 positions a batch. No dropout: each library puts it elsewhere. Prints rows for
 RESULTS.md.
 """
 
@@ -62,14 +62,12 @@ def keras_call(candidate, kind):
     head = WIDTH // HEADS
     if kind == "encoder":
         if candidate == "ours":
-            layer = layers.EncoderLayer(HEADS, 4 * WIDTH, dropout=0.1)
+            layer = layers.EncoderLayer(HEADS, 4 * WIDTH, dropout=0.0)
             layer.build(shape)
             return lambda x, m: layer(x, mask=m, training=True), layer
         import keras_hub
 
-        layer = keras_hub.layers.TransformerEncoder(
-            4 * WIDTH, HEADS, dropout=0.1
-        )
+        layer = keras_hub.layers.TransformerEncoder(4 * WIDTH, HEADS)
         layer.build(shape)
         return lambda x, m: layer(x, padding_mask=m, training=True), layer
     causal = kind == "causal attention"
@@ -99,7 +97,7 @@ def torch_step(case):
     )
     if case["layer"] == "encoder":
         layer = torch.nn.TransformerEncoderLayer(
-            WIDTH, HEADS, 4 * WIDTH, dropout=0.1, batch_first=True
+            WIDTH, HEADS, 4 * WIDTH, dropout=0.0, batch_first=True
         ).train()
 
         def call():

@@ -211,9 +211,9 @@ def _add_train(verbs):
     )
     parser.add_argument(
         "--run-folder",
-        default="runs/numbers",
+        default=None,
         metavar="FOLDER",
-        help="where to write, or what to go on with (runs/numbers)",
+        help="where to write, or what to go on with (runs/NAME)",
     )
     parser.add_argument(
         "--settings",
@@ -266,12 +266,19 @@ def _train(args):
     for name in ("verb", "run", "run_folder", "settings"):
         given.pop(name)
     settings = read_settings(args.settings, given)
+    folder = args.run_folder or _run_folder(settings.data or settings.train[0])
     try:
-        result = train(settings, args.run_folder)
+        result = train(settings, folder)
     except Stopped:
-        print(f"Saved in {args.run_folder}.")
+        print(f"Saved in {folder}.")
         raise KeyboardInterrupt from None
-    _report_training(result, args.run_folder)
+    _report_training(result, folder)
+
+
+def _run_folder(data):
+    """`runs/` and the first word of the data's name."""
+    name = os.path.basename(data.rstrip("/")).split(".")[0].split(":")[0]
+    return os.path.join("runs", name)
 
 
 def _report_training(result, folder):

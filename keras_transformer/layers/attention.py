@@ -162,12 +162,22 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         attention_mask = folding.fold_attention_mask(attention_mask)
         query, key, value = folding.fold(query, key, value)
-        same_length = query is key or (
-            query.shape[1] is not None and query.shape[1] == key.shape[1]
-        )
+        blocks = None
+        if (
+            self.attention_window is not None
+            and _same_length(query, key)
+            and cache is None
+            and attention_mask is None
+            and not return_attention_scores
+        ):
+            blocks = window.Blocks(
+                *axes.shape_of(query)[:2],
+                self.attention_window,
+                use_causal_mask,
+            )
 
         if cache is None or cache_index is not None:
-            query, key, value = self._project(query, key, value)
+            query, key, value = self._project(query, key, value, blocks)
         else:
             (query,) = self._project(query)
             query, num_sharing = _rows_to_positions(query, cache["key"])
@@ -180,16 +190,8 @@ class MultiHeadAttention(keras.layers.Layer):
         if cache is not None:
             key, value = cache["key"], cache["value"]
 
-        if (
-            self.attention_window is not None
-            and same_length
-            and cache is None
-            and attention_mask is None
-            and not return_attention_scores
-        ):
-            outputs = self._attend_in_blocks(
-                query, key, value, key_mask, use_causal_mask, training
-            )
+        if blocks is not None:
+            visible = blocks.visible(key_mask)
         else:
             visible = self._visible(
                 axes.shape_of(query)[2],
@@ -199,13 +201,16 @@ class MultiHeadAttention(keras.layers.Layer):
                 use_causal_mask,
                 cache_index,
             )
-            outputs, scores = self._attend(query, key, value, visible, training)
+        outputs, scores = self._attend(query, key, value, visible, training)
         if cache is not None and cache_index is None:
             outputs = _positions_to_rows(outputs, num_sharing)
             scores = _positions_to_rows(scores, num_sharing)
-        outputs = folding.unfold(self._join_heads(outputs), self._output_shape)
+        outputs = self._join_heads(outputs)
+        if blocks is not None:
+            outputs = blocks.join(outputs)
+        outputs = _dense(outputs, self.output_kernel, self.output_bias)
 
-        results = [outputs]
+        results = [folding.unfold(outputs, self._output_shape)]
         if return_attention_scores:
             results.append(scores if cache else folding.unfold_scores(scores))
         if cache is not None:
@@ -249,30 +254,45 @@ class MultiHeadAttention(keras.layers.Layer):
 
     # Projections
 
-    def _project(self, query=None, key=None, value=None):
+    def _project(self, query=None, key=None, value=None, blocks=None):
         """Heads of what is given, with one multiplication for each input."""
         given = {"query": query, "key": key, "value": value}
         given = {name: x for name, x in given.items() if x is not None}
         heads = {}
         for inputs in {id(x): x for x in given.values()}.values():
             names = [name for name, x in given.items() if x is inputs]
-            for name, x in zip(names, self._project_together(names, inputs)):
-                heads[name] = self._split_heads(x)
+            outputs, widths = self._multiply(names, inputs)
+            if blocks is None and len(set(widths)) == 1:
+                parts = self._unstack_heads(outputs, len(names))
+            else:
+                ends = [sum(widths[:i]) for i in range(1, len(widths))]
+                parts = ops.split(outputs, ends, axis=-1)
+                if blocks is not None:
+                    parts = [
+                        blocks.queries(x) if name == "query" else blocks.keys(x)
+                        for name, x in zip(names, parts)
+                    ]
+                parts = [self._split_heads(x) for x in parts]
+            heads.update(zip(names, parts))
         return [heads[name] for name in given]
 
-    def _project_together(self, names, inputs):
+    def _multiply(self, names, inputs):
+        """All projections of one input: (batch, length, sum of widths)."""
         kernels = [getattr(self, f"{name}_kernel") for name in names]
         biases = [getattr(self, f"{name}_bias") for name in names]
-        if len(names) == 1:
-            return [_dense(inputs, kernels[0], biases[0])]
-        outputs = _dense(
-            inputs,
-            ops.concatenate(kernels, axis=1),
-            ops.concatenate(biases) if self.use_bias else None,
-        )
         widths = [kernel.shape[1] for kernel in kernels]
-        ends = [sum(widths[:i]) for i in range(1, len(widths))]
-        return ops.split(outputs, ends, axis=-1)
+        if len(names) == 1:
+            return _dense(inputs, kernels[0], biases[0]), widths
+        kernel = ops.concatenate(kernels, axis=1)
+        bias = ops.concatenate(biases) if self.use_bias else None
+        return _dense(inputs, kernel, bias), widths
+
+    def _unstack_heads(self, x, count):
+        """`count` projections of equal width to heads, moved only once."""
+        batch, length, width = axes.shape_of(x)
+        dim = width // (count * self.num_heads)
+        x = ops.reshape(x, (batch, length, count, self.num_heads, dim))
+        return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), count)
 
     def _split_heads(self, x):
         """(batch, length, heads * dim) -> (batch, heads, length, dim)."""
@@ -283,11 +303,10 @@ class MultiHeadAttention(keras.layers.Layer):
         return ops.transpose(x, (0, 2, 1, 3))
 
     def _join_heads(self, x):
-        """(batch, heads, length, dim) -> (batch, length, output width)."""
+        """(batch, heads, length, dim) -> (batch, length, heads * dim)."""
         batch, heads, length, dim = axes.shape_of(x)
         x = ops.transpose(x, (0, 2, 1, 3))
-        x = ops.reshape(x, (batch, length, heads * dim))
-        return _dense(x, self.output_kernel, self.output_bias)
+        return ops.reshape(x, (batch, length, heads * dim))
 
     # Attention proper, on (batch, heads, length, dim)
 
@@ -339,27 +358,6 @@ class MultiHeadAttention(keras.layers.Layer):
         if key_mask is not None:
             key_mask = key_mask[:, None, None, :]
         return masks.combine(causal, written, near, key_mask, attention_mask)
-
-    def _attend_in_blocks(
-        self, query, key, value, key_mask, use_causal_mask, training
-    ):
-        """Restricted attention: each block of queries on its neighbourhood."""
-        length = axes.shape_of(query)[2]
-        if key_mask is None:
-            key_mask = ops.ones((1, length), "bool")
-        split = window.Blocks(length, self.attention_window, use_causal_mask)
-        visible = masks.combine(
-            split.near()[None, None],
-            ops.swapaxes(split.keys(key_mask[:, None, :, None]), -1, -2),
-        )
-        outputs, _ = self._attend(
-            split.queries(query),
-            split.keys(key),
-            split.keys(value),
-            visible,
-            training,
-        )
-        return split.join(outputs)
 
     # Weights and shapes
 
@@ -445,6 +443,12 @@ def _dense(inputs, kernel, bias):
     if bias is not None:
         outputs = outputs + bias
     return ops.reshape(outputs, (*leading, kernel.shape[-1]))
+
+
+def _same_length(query, key):
+    return query is key or (
+        query.shape[1] is not None and query.shape[1] == key.shape[1]
+    )
 
 
 def _rows_to_positions(query, key):

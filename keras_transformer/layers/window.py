@@ -10,18 +10,21 @@ SHORTEST_BLOCK = 32
 
 
 class Blocks:
-    """The blocks of one sequence for attention to `window` neighbours.
+    """The blocks of sequences for attention to `window` neighbours.
 
     Each block of queries sees its own keys, the `window` keys before it and,
-    unless `causal`, the `window` keys after it.
+    unless `causal`, the `window` keys after it. Blocks join the batch, so that
+    attention to them is attention as ever.
 
     Args:
-        length: Length of the sequence, a number or a scalar tensor.
+        batch: Number of sequences, a number or a scalar tensor.
+        length: Their length, the same.
         window: Number of neighbours on each side.
         causal: Whether to leave out the keys after a block.
     """
 
-    def __init__(self, length, window, causal):
+    def __init__(self, batch, length, window, causal):
+        self._batch = batch
         self._length = length
         self._window = window
         self._causal = causal
@@ -29,8 +32,9 @@ class Blocks:
         self._count = (length + self._block - 1) // self._block
 
     def queries(self, x):
-        """(batch, heads, length, dim) -> (batch, heads, count, block, dim)."""
-        return self._cut(self._padded(x, before=0, after=0))
+        """(batch, length, width) -> (batch * count, block, width)."""
+        x = self._padded(x, before=0, after=0)
+        return ops.reshape(x, (-1, self._block, x.shape[-1]))
 
     def keys(self, x):
         """The same, with each block's neighbourhood instead of the block."""
@@ -38,42 +42,48 @@ class Blocks:
         x = self._padded(x, before=window, after=block)
         total = self._count * block
         parts = [
-            self._cut(x[:, :, :total])[..., :window, :],
-            self._cut(x[:, :, window : window + total]),
+            self._cut(x[:, :total])[:, :, :window],
+            self._cut(x[:, window : window + total]),
         ]
         if not self._causal:
-            following = x[:, :, window + block : window + block + total]
-            parts.append(self._cut(following)[..., :window, :])
-        return ops.concatenate(parts, axis=-2)
+            following = x[:, window + block : window + block + total]
+            parts.append(self._cut(following)[:, :, :window])
+        keys = ops.concatenate(parts, axis=2)
+        return ops.reshape(keys, (-1, keys.shape[2], x.shape[-1]))
 
-    def near(self):
-        """Which keys of a neighbourhood a query may see: (1, query, key)."""
+    def visible(self, key_mask):
+        """Which keys a query may see: (batch * count, 1, block, keys).
+
+        Args:
+            key_mask: Booleans, `(batch, length)`, or `None`.
+        """
         window, block = self._window, self._block
+        num_keys = window + block + (0 if self._causal else window)
+        near = masks.window_mask(block, num_keys, window, start_index=window)
         if self._causal:
-            keys = window + block
-            return masks.combine(
-                masks.window_mask(block, keys, window, start_index=window),
-                masks.causal_mask(block, keys, start_index=window),
-            )
-        keys = window + block + window
-        return masks.window_mask(block, keys, window, start_index=window)
+            past = masks.causal_mask(block, num_keys, start_index=window)
+            near = masks.combine(near, past)
+        if key_mask is None:
+            key_mask = ops.ones((self._batch, self._length), "bool")
+        # What is not there, before the start and after the end, is False.
+        real = self.keys(key_mask[:, :, None])[:, None, None, :, 0]
+        return masks.combine(near[None], real)
 
     def join(self, x):
-        """(batch, heads, count, block, dim) -> (batch, heads, length, dim)."""
-        batch, heads, count, block, dim = shape_of(x)
-        x = ops.reshape(x, (batch, heads, count * block, dim))
-        return x[:, :, : self._length]
+        """(batch * count, block, width) -> (batch, length, width)."""
+        x = ops.reshape(x, (-1, self._count * self._block, x.shape[-1]))
+        return x[:, : self._length]
 
     def _cut(self, x):
-        batch, heads, _, dim = shape_of(x)
-        return ops.reshape(x, (batch, heads, self._count, self._block, dim))
+        batch, _, width = shape_of(x)
+        return ops.reshape(x, (batch, self._count, self._block, width))
 
     def _padded(self, x, before, after):
         """With zeros before, and after up to whole blocks and `after` more."""
-        batch, heads, length, dim = shape_of(x)
+        batch, length, width = shape_of(x)
         after = self._count * self._block - length + after
 
         def zeros(size):
-            return ops.zeros((batch, heads, size, dim), x.dtype)
+            return ops.zeros((batch, size, width), x.dtype)
 
-        return ops.concatenate([zeros(before), x, zeros(after)], axis=2)
+        return ops.concatenate([zeros(before), x, zeros(after)], axis=1)

@@ -4,9 +4,11 @@ import csv
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -47,14 +49,14 @@ def start(folder, *flags):
     )
 
 
-def wait_for(process, words):
-    """Reads what it prints up to a line with these words."""
+def wait_for(process, pattern):
+    """Reads what it prints up to a line that matches."""
     lines = []
     for line in process.stdout:
         lines.append(line)
-        if words in line:
+        if re.search(pattern, line):
             return lines
-    raise AssertionError(f"{words!r} was never printed:\n{''.join(lines)}")
+    raise AssertionError(f"{pattern!r} never came:\n{''.join(lines)}")
 
 
 def weights(folder):
@@ -181,23 +183,21 @@ def finished_twin(tmp_path_factory):
 @pytest.mark.slow
 def test_killed_ten_times_a_run_ends_with_the_same_weights(tmp_path):
     whole = tmp_path / "whole"
-    process = start(whole, "--steps=48")
+    process = start(whole, "--steps=160")
     wait_for(process, "Wrote")
     assert process.wait(60) == 0
 
     chance = random.Random(3)
     folder = tmp_path / "killed"
-    for kill in range(1, 11):
-        process = start(folder, "--steps=48")
-        # Somewhere behind the next validation: in a step, in a translation,
-        # or while a file is written.
-        wait_for(process, f"step {4 * kill}:")
-        try:
-            process.wait(chance.random() * 0.5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        process.wait(60)
-    process = start(folder, "--steps=48")
+    for _ in range(10):
+        process = start(folder, "--steps=160")
+        # Somewhere behind a validation: in a step, in a translation, or while
+        # a file is written.
+        wait_for(process, r"^step \d+:")
+        time.sleep(chance.random() * 0.5)
+        process.kill()
+        assert process.wait(60) == -signal.SIGKILL
+    process = start(folder, "--steps=160")
     wait_for(process, "Wrote")
     assert process.wait(60) == 0
     for ours, theirs in zip(weights(folder), weights(whole)):
