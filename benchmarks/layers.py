@@ -1,11 +1,11 @@
 """Our layers beside those of Keras, KerasHub and PyTorch.
 
-    python -m benchmarks.layers            about 15 minutes
+    python -m benchmarks.layers            about 6 minutes
     python -m benchmarks.layers --quick    two lengths, a minute or two
 
 Forward and backward of self-attention with a padding mask, and of an encoder
-layer, at 4,096 positions a batch. No dropout: each library puts it elsewhere. Prints rows for
-RESULTS.md.
+layer, at 4,096 positions a batch. No dropout: each library puts it elsewhere.
+Prints rows for RESULTS.md.
 """
 
 import argparse
