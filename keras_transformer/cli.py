@@ -34,6 +34,8 @@ def _parser():
     verbs = parser.add_subparsers(dest="verb", metavar="verb", required=True)
     _add_prepare(verbs)
     _add_train(verbs)
+    _add_translate(verbs)
+    _add_evaluate(verbs)
     return parser
 
 
@@ -272,7 +274,8 @@ def _train(args):
     except Stopped:
         print(f"Saved in {folder}.")
         raise KeyboardInterrupt from None
-    _report_training(result, folder)
+    if result is not None:
+        _report_training(result, folder)
 
 
 def _run_folder(data):
@@ -293,6 +296,130 @@ def _report_training(result, folder):
         verdict = "right" if text == reference else f"should be {reference}"
         print(f"  {source} -> {text} ({verdict})")
     print(f"Wrote {folder}. It translates with its {result['use']} weights.")
+
+
+def _add_search_flags(parser):
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="FOLDER",
+        help="a run folder, or a saved translator",
+    )
+    parser.add_argument(
+        "--beam-size",
+        type=int,
+        default=4,
+        metavar="N",
+        help="hypotheses kept open; 1 is greedy search (4)",
+    )
+    parser.add_argument(
+        "--length-penalty",
+        type=float,
+        default=0.6,
+        metavar="X",
+        help="alpha of the paper's length penalty (0.6)",
+    )
+
+
+def _add_translate(verbs):
+    parser = verbs.add_parser(
+        "translate",
+        help="translate sentences, a file, or a pipe",
+        description="Translates its arguments, or the lines of a file or of "
+        "standard input: a line in, a line out.",
+    )
+    parser.set_defaults(run=_translate)
+    parser.add_argument("sentences", nargs="*", help="sentences to translate")
+    _add_search_flags(parser)
+    parser.add_argument(
+        "--file", metavar="FILE", help="translate the lines of this file"
+    )
+    parser.add_argument(
+        "--scores",
+        action="store_true",
+        help="put the score and a tab before each line",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="a line of JSON for each: source, text, score, tokens",
+    )
+
+
+def _translate(args):
+    import json
+
+    if args.sentences:
+        sentences = args.sentences
+    elif args.file:
+        with open(args.file, encoding="utf-8") as file:
+            sentences = file.read().splitlines()
+    else:
+        sentences = sys.stdin.read().splitlines()
+    _import_tensorflow()
+    from keras_transformer.translator import load
+
+    translator = load(args.model)
+    results = translator.translate(
+        sentences, args.beam_size, args.length_penalty
+    )
+    for sentence, result in zip(sentences, results):
+        # A translation may hold a line break; a line in is a line out.
+        text = " ".join(result.text.splitlines())
+        if args.json:
+            row = {"source": sentence, **vars(result)}
+            print(json.dumps(row, ensure_ascii=False))
+        elif args.scores:
+            print(f"{result.score:.4f}\t{text}")
+        else:
+            print(text)
+
+
+def _add_evaluate(verbs):
+    parser = verbs.add_parser(
+        "evaluate",
+        help="BLEU and chrF on a test set",
+        description="Translates the sources of a test set and compares with "
+        "its references, by sacreBLEU.",
+        epilog=SOURCES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=_evaluate)
+    parser.add_argument("source", help="the test set, a source as below")
+    _add_search_flags(parser)
+    parser.add_argument(
+        "--swap", action="store_true", help="translate the other way"
+    )
+    parser.add_argument(
+        "--save", metavar="FILE", help="write the translations, a line each"
+    )
+
+
+def _evaluate(args):
+    from keras_transformer.data import read_pairs
+
+    pairs = list(read_pairs(args.source, split="test", swap=args.swap))
+    _import_tensorflow()
+    from keras_transformer import evaluation
+    from keras_transformer.translator import load
+
+    translator = load(args.model)
+    results = translator.translate(
+        [source for source, _ in pairs], args.beam_size, args.length_penalty
+    )
+    texts = [" ".join(result.text.splitlines()) for result in results]
+    references = [target for _, target in pairs]
+    if args.save:
+        with open(args.save, "w", encoding="utf-8") as file:
+            file.writelines(f"{text}\n" for text in texts)
+        print(f"Wrote {args.save}")
+    print(f"{len(pairs):,} sentences")
+    print(f"BLEU            {evaluation.bleu(texts, references)}")
+    lowercase = evaluation.bleu(texts, references, lowercase=True)
+    print(f"BLEU, lowercase {lowercase}")
+    print(f"chrF            {evaluation.chrf(texts, references)}")
+    exact = evaluation.exact_match(texts, references)
+    print(f"exact           {exact:.1%}")
 
 
 if __name__ == "__main__":

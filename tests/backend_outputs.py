@@ -57,10 +57,31 @@ def outputs():
     attention.build(x.shape, x.shape)
     random_weights(attention)
     results["restricted"] = attention(x, x)
+    results["gradient"] = gradient(
+        lambda x: keras.ops.sum(attention(x, x, use_causal_mask=True) ** 3), x
+    )
     return {
         name: keras.ops.convert_to_numpy(array)
         for name, array in results.items()
     }
+
+
+def gradient(function, x):
+    """Of a scalar function, by whatever differentiates here."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return tape.gradient(y, x)
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(jax.grad(function))(x)
+    x = x.clone().requires_grad_()
+    function(x).backward()
+    return x.grad
 
 
 if __name__ == "__main__":

@@ -1,7 +1,12 @@
 """The examples run, with fewer steps than their readers give them."""
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -18,3 +23,28 @@ def test_layers_in_your_model(capsys):
     printed = capsys.readouterr().out
     assert "of new sentences judged rightly" in printed
     assert "of 100 lines continued rightly" in printed
+
+
+@pytest.mark.slow
+def test_fit_in_keras():
+    # In a process of its own, because it splits the processor in two.
+    code = "import fit_in_keras; fit_in_keras.main(epochs=1)"
+    printed = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": f"{EXAMPLES}:{EXAMPLES.parent}"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    ).stdout
+    assert "of 500 unseen numbers exact" in printed
+
+
+def test_the_wmt14_recipes_are_settings_that_a_run_takes():
+    from keras_transformer.runs.settings import read_settings
+
+    for name in ("base", "big"):
+        path = EXAMPLES / "wmt14" / f"{name}.toml"
+        settings = read_settings(path, {"data": "wmt14"})
+        assert settings.preset == name
+        assert settings.tokens_per_batch == 25_000

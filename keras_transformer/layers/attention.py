@@ -5,11 +5,13 @@ import math
 import keras
 from keras import ops
 
-from keras_transformer.layers import arguments, axes, masks, window
-
-# Added to the scores of hidden keys. Far below any score, and still finite, so
-# that a query without visible keys gives numbers.
-HIDDEN = -1e9
+from keras_transformer.layers import (
+    arguments,
+    axes,
+    dot_product,
+    masks,
+    window,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -201,10 +203,20 @@ class MultiHeadAttention(keras.layers.Layer):
                 use_causal_mask,
                 cache_index,
             )
-        outputs, scores = self._attend(query, key, value, visible, training)
+        if return_attention_scores or (training and self.dropout):
+            outputs, scores = dot_product.attend_with_weights(
+                query,
+                key,
+                value,
+                visible,
+                lambda x: self._dropout(x, training=training),
+            )
+        else:
+            outputs = dot_product.attend(query, key, value, visible)
         if cache is not None and cache_index is None:
             outputs = _positions_to_rows(outputs, num_sharing)
-            scores = _positions_to_rows(scores, num_sharing)
+            if return_attention_scores:
+                scores = _positions_to_rows(scores, num_sharing)
         outputs = self._join_heads(outputs)
         if blocks is not None:
             outputs = blocks.join(outputs)
@@ -307,32 +319,6 @@ class MultiHeadAttention(keras.layers.Layer):
         batch, heads, length, dim = axes.shape_of(x)
         x = ops.transpose(x, (0, 2, 1, 3))
         return ops.reshape(x, (batch, length, heads * dim))
-
-    # Attention proper, on (batch, heads, length, dim)
-
-    def _attend(self, query, key, value, visible, training):
-        """`softmax(QKᵀ / √d_k) V`, and the weights before dropout."""
-        query = query * ops.cast(self.key_dim**-0.5, query.dtype)
-        scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
-        # Half precision is too coarse for a softmax over many keys.
-        scores = ops.cast(scores, "float32")
-        if visible is not None:
-            scores = scores + ops.where(visible, 0.0, HIDDEN)
-        weights = ops.cast(ops.softmax(scores, axis=-1), value.dtype)
-        if visible is not None:
-            # Rows in which nothing is visible would spread evenly, also over
-            # the future. Zeros tell nothing.
-            any_visible = ops.cast(
-                ops.any(visible, axis=-1, keepdims=True), value.dtype
-            )
-            outputs = ops.matmul(self._dropped(weights, training), value)
-            return outputs * any_visible, weights * any_visible
-        return ops.matmul(self._dropped(weights, training), value), weights
-
-    def _dropped(self, weights, training):
-        if self.dropout == 0.0:
-            return weights
-        return self._dropout(weights, training=training)
 
     def _visible(
         self,

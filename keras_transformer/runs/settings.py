@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,7 +187,10 @@ def write_settings(settings, path):
         else:
             lines.append(f"{f.name} = {json.dumps(value)}")
         lines.append("")
-    Path(path).write_text("\n".join(lines), encoding="utf-8")
+    path = Path(path)
+    beside = path.with_name(path.name + ".partial")
+    beside.write_text("\n".join(lines), encoding="utf-8")
+    os.replace(beside, path)
 
 
 def _read_file(path):

@@ -68,7 +68,7 @@ class Run:
         self.strategy = _strategy(settings.devices)
         self.is_chief, num_workers = _worker(self.strategy)
         self._open_folder()
-        self.prepared = self._load_data()
+        self.prepared = self._load_data(num_workers)
         self.plan = BatchPlan(
             self.prepared.train,
             tokens_per_batch=settings.tokens_per_batch,
@@ -120,7 +120,12 @@ class Run:
                 self._checkpoint()
 
     def finish(self):
-        """Averages the last checkpoints, compares, and writes the result."""
+        """Averages the last checkpoints, compares, and writes the result.
+
+        The first worker does; the others have no result.
+        """
+        if not self.is_chief:
+            return None
         kept = {"averaged": self._averaged_weights()}
         if self.state["best"] is not None:
             self.model.load_weights(self.folder / "best" / "model.weights.h5")
@@ -129,7 +134,7 @@ class Run:
         for name, weights in kept.items():
             self.model.set_weights(weights)
             scores[name] = self._score(self.dev, beam_size=4)[0]
-            if name == "averaged" and self.is_chief:
+            if name == "averaged":
                 self.translator.save(self.folder / "averaged")
         use = max(kept, key=lambda name: _rank(scores[name]))
         self.model.set_weights(kept[use])
@@ -144,14 +149,13 @@ class Run:
             "scores": scores,
             "samples": list(zip(*held_out, texts))[:3] if held_out else [],
         }
-        if self.is_chief:
-            _write_text(
-                self.folder / "result.json",
-                json.dumps(result, indent=2, ensure_ascii=False),
-            )
-            plots.learning_curve(
-                self.state["history"], self.folder / "learning_curve.png"
-            )
+        _write_text(
+            self.folder / "result.json",
+            json.dumps(result, indent=2, ensure_ascii=False),
+        )
+        plots.learning_curve(
+            self.state["history"], self.folder / "learning_curve.png"
+        )
         return result
 
     def _averaged_weights(self):
@@ -204,10 +208,16 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_settings(self.settings, path)
 
-    def _load_data(self):
+    def _load_data(self, num_workers):
         settings = self.settings
         if settings.data is not None:
             return load_prepared(settings.data)
+        if num_workers > 1:
+            raise ValueError(
+                "Several workers need a folder that is prepared before. "
+                f"Received: data=None, train={settings.train}. Run "
+                "`keras-transformer prepare` once, and give its folder."
+            )
         splits = {"train": settings.train, "dev": settings.dev}
         if not settings.dev and settings.train == ["numbers"]:
             splits["dev"] = splits["test"] = ["numbers"]

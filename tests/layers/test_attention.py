@@ -408,6 +408,32 @@ def test_gradients_reach_every_weight(rng):
             assert np.abs(gradient).max() > 1e-6, weight.name
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_short_gradient_is_the_long_one(rng, masked):
+    # Asking for scores takes the way that TensorFlow differentiates by itself.
+    layer = MultiHeadAttention(2, 4, 3)
+    query, value = normal(rng, 2, 6, 8), normal(rng, 2, 7, 8)
+    layer(query, value)
+    visible = rng.random((2, 6, 7)) < 0.6
+    visible[0, 2] = False  # a query that sees nothing
+    gradients = []
+    for asked in (False, True):
+        with tf.GradientTape() as tape:
+            tape.watch([query, value])
+            output = layer(
+                query,
+                value,
+                attention_mask=visible if masked else None,
+                return_attention_scores=asked,
+            )
+            loss = ops.sum((output[0] if asked else output) ** 3)
+        weights = [weight.value for weight in layer.trainable_variables]
+        gradients.append(tape.gradient(loss, [query, value, *weights]))
+    for short, long in zip(*gradients):
+        assert np.abs(long).max() > 1e-4
+        close(short, long, atol=1e-5 * np.abs(long).max())
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -208,3 +208,13 @@ def test_killed_ten_times_a_run_ends_with_the_same_weights(tmp_path):
 def losses(folder):
     with open(folder / "metrics.csv", newline="") as file:
         return [(row["step"], row["loss"]) for row in csv.DictReader(file)]
+
+
+@pytest.mark.slow
+def test_a_run_on_two_devices(tmp_path):
+    # That both end alike is the business of tests/training/test_equality.py.
+    process = start(tmp_path / "run", "--steps=8", "--devices=2")
+    lines = wait_for(process, "Wrote")
+    assert process.wait(60) == 0
+    assert any("2 replica(s)" in line for line in lines)
+    assert load(tmp_path / "run").translate("two").score < 0
