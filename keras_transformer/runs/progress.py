@@ -77,9 +77,9 @@ class Progress:
         )
 
     def _time_left(self, step):
-        limit, state = self._run.settings.minutes, self._run.state
+        limit = self._run.settings.minutes
         if limit is not None:
-            seconds = 60 * (limit - state["minutes"])
+            seconds = 60 * (limit - self._run.minutes())
         else:
             done = max(1, step - self._first)
             seconds = (time.monotonic() - self._start) / done

@@ -96,6 +96,7 @@ class Run:
     def learn(self):
         """Trains to the end, validating and saving as it goes."""
         self._announce()
+        self._began = time.monotonic() - 60 * self.state["minutes"]
         with Progress(self) as progress:
             while not self._is_over():
                 step = self.state["step"]
@@ -111,13 +112,21 @@ class Run:
                     callbacks=[watch],
                 ).history
                 self.state["step"] = int(self.model.optimizer.iterations)
-                self.state["minutes"] += watch.minutes
-                if self.stop_asked:
+                self.state["minutes"] = self.minutes()
+                # At a validation's step, the validation belongs to it.
+                if self.stop_asked and self.state["step"] < until:
                     self._checkpoint(stopped=True)
                     raise Stopped
                 self._validate({k: v[-1] for k, v in history.items()}, watch)
+                self.state["minutes"] = self.minutes()
                 progress.validated(self.state["history"][-1])
                 self._checkpoint()
+                if self.stop_asked:
+                    raise Stopped
+
+    def minutes(self):
+        """How long the run has trained and validated, in all its parts."""
+        return (time.monotonic() - self._began) / 60
 
     def finish(self):
         """Averages the last checkpoints, compares, and writes the result.
@@ -449,29 +458,23 @@ class Watch(keras.callbacks.Callback):
         super().__init__()
         self._run, self._progress = run, progress
         self._tokens_per_step = _tokens_per_step(run.plan)
-        self.minutes = 0.0
         self.tokens_per_second = 0.0
-        self._steps = 0
 
     def on_train_begin(self, logs=None):
         self._start = time.monotonic()
 
     def on_train_batch_end(self, batch, logs=None):
         run = self._run
-        self._steps = batch + 1
         seconds = time.monotonic() - self._start
-        self.minutes = seconds / 60
-        self.tokens_per_second = self._tokens_per_step * self._steps / seconds
+        self.tokens_per_second = self._tokens_per_step * (batch + 1) / seconds
         loss = float(logs["loss"])
         if not math.isfinite(loss):
             raise run.diverged(f"the loss is {loss}")
         self._progress.step(
-            run.state["step"] + self._steps, loss, self.tokens_per_second
+            run.state["step"] + batch + 1, loss, self.tokens_per_second
         )
         limit = run.settings.minutes
-        if run.stop_asked or (
-            limit is not None and run.state["minutes"] + self.minutes >= limit
-        ):
+        if run.stop_asked or (limit is not None and run.minutes() >= limit):
             self.model.stop_training = True
 
 
