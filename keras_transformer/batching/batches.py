@@ -203,6 +203,9 @@ class BatchPlan:
                 tf.data.experimental.assert_cardinality(self.steps_per_epoch)
             )
         options = tf.data.Options()
+        # There is nothing to tune, and the tuner's thread sleeps for up to as
+        # long as it has run: the end of every `fit` would wait for it.
+        options.autotune.enabled = False
         policy = tf.data.experimental.AutoShardPolicy
         options.experimental_distribute.auto_shard_policy = (
             policy.DATA if num_workers == 1 else policy.OFF

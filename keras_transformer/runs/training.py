@@ -64,8 +64,9 @@ class Run:
 
     def __init__(self, settings, folder, say):
         self.settings, self.folder, self.say = settings, folder, say
-        keras.utils.set_random_seed(settings.seed)
+        # Devices first: they cannot be split once TensorFlow has used them.
         self.strategy = _strategy(settings.devices)
+        keras.utils.set_random_seed(settings.seed)
         self.is_chief, num_workers = _worker(self.strategy)
         self._open_folder()
         self.prepared = self._load_data(num_workers)
@@ -111,7 +112,7 @@ class Run:
                     verbose=0,
                     callbacks=[watch],
                 ).history
-                self.state["step"] = int(self.model.optimizer.iterations)
+                self.state["step"] = self._step()
                 self.state["minutes"] = self.minutes()
                 # At a validation's step, the validation belongs to it.
                 if self.stop_asked and self.state["step"] < until:
@@ -255,13 +256,13 @@ class Run:
             **sizes,
             **arguments,
         )
-        rate = TransformerSchedule(
+        self._rate = TransformerSchedule(
             model.get_config()["hidden_dim"],
             warmup_steps=settings.warmup_steps,
             scale=settings.learning_rate_scale,
         )
         model.compile(
-            optimizer=Adam(rate, global_clipnorm=settings.clip_norm),
+            optimizer=Adam(self._rate, global_clipnorm=settings.clip_norm),
             loss=SmoothedCrossentropy(settings.label_smoothing),
             metrics=[TokenAccuracy(name="accuracy"), Perplexity()],
             accumulation_steps=settings.accumulation_steps,
@@ -319,6 +320,10 @@ class Run:
             for side, tokenizer in enumerate(tokenizers)
         ]
 
+    def _step(self):
+        """The number of updates so far."""
+        return int(self.model.optimizer.iterations.numpy())
+
     def _variables(self):
         return [*self.model.variables, *self.model.optimizer.variables]
 
@@ -355,7 +360,7 @@ class Run:
             "step": self.state["step"],
             "epoch": round(self.state["step"] / self.plan.steps_per_epoch, 3),
             "minutes": round(self.state["minutes"], 3),
-            "learning_rate": float(self.model.optimizer.learning_rate),
+            "learning_rate": float(self._rate(self.state["step"])),
             "tokens_per_second": round(watch.tokens_per_second),
             **{name: float(value) for name, value in logs.items()},
         }
@@ -444,10 +449,9 @@ class Run:
             else ""
         )
         return Diverged(
-            f"Training diverged: {what} around step "
-            f"{int(self.model.optimizer.iterations)}. {where}The last "
-            "checkpoint is from before. Lower `learning_rate_scale`, raise "
-            "`warmup_steps` or give `clip_norm`, in a new run folder."
+            f"Training diverged: {what} around step {self._step()}. {where}"
+            "The last checkpoint is from before. Lower `learning_rate_scale`, "
+            "raise `warmup_steps` or give `clip_norm`, in a new run folder."
         )
 
 
@@ -516,12 +520,12 @@ def _strategy(devices):
 
 def _split_cpu(count):
     """Several devices on one processor, to try what several GPUs would do."""
-    if len(tf.config.list_logical_devices("CPU")) >= count:
-        return
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0],
-        [tf.config.LogicalDeviceConfiguration()] * count,
-    )
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    devices = tf.config.get_logical_device_configuration(cpu) or []
+    if len(devices) < count:
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * count
+        )
 
 
 def _worker(strategy):
