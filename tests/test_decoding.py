@@ -1,5 +1,6 @@
 import itertools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,6 +13,7 @@ from keras_transformer.tokenizer import END, START
 
 def random_model(seed, vocabulary_size=7, scale=0.6):
     """A tiny model that is sure of some things, as a trained one is."""
+    keras.utils.set_random_seed(seed)
     rng = np.random.default_rng(seed)
     model = Transformer(
         vocabulary_size=vocabulary_size,
@@ -127,13 +129,20 @@ def test_a_score_is_the_log_probability_over_the_penalty(beam_size):
             np.testing.assert_allclose(score, expected, atol=1e-4)
 
 
-def test_results_are_sorted_and_distinct():
-    model = random_model(8)
-    ids = sources(np.random.default_rng(8))
-    found = decoding.beam_search(model, ids, beam_size=4, num_results=4)
-    for row in range(3):
-        assert np.all(np.diff(found.scores[row]) <= 0)
-        assert len({tuple(text(x)) for x in found.ids[row]}) == 4
+@pytest.mark.parametrize("seed", range(5))
+def test_results_are_sorted_and_distinct(seed):
+    model = random_model(seed)
+    ids = sources(np.random.default_rng(seed))
+    found = decoding.beam_search(
+        model, ids, beam_size=4, num_results=4, max_extra_length=8
+    )
+    for hypotheses, scores in zip(found.ids, np.asarray(found.scores)):
+        ended = np.any(np.asarray(hypotheses) == END, axis=-1)
+        # What ended comes first; each kind has its own order.
+        assert np.all(np.diff(ended.astype(int)) <= 0)
+        assert np.all(np.diff(scores[ended]) <= 0)
+        assert np.all(np.diff(scores[~ended]) <= 0)
+        assert len({tuple(text(x)) for x in hypotheses}) == 4
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
