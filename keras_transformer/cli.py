@@ -287,9 +287,12 @@ def _run_folder(data):
 def _report_training(result, folder):
     for name, scores in result["scores"].items():
         if scores:
+            # Sentences of one word have no BLEU.
+            bleu = f"BLEU {scores['bleu']:.2f}, " if scores["bleu"] else ""
+            what = "test set" if name == "test" else f"{name} weights"
             print(
-                f"{name} weights: BLEU {scores['bleu']:.2f}, chrF "
-                f"{scores['chrf']:.2f}, {scores['exact']:.1%} exact "
+                f"{what}: {bleu}chrF {scores['chrf']:.2f}, "
+                f"{scores['exact']:.1%} exact "
                 f"(beam 4, {scores['signature']})"
             )
     for source, reference, text in result["samples"]:

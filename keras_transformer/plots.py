@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def learning_curve(history, path):
-    """Draws loss and BLEU over the updates of a run into a PNG file.
+    """Draws loss and BLEU, or else chrF, over a run's updates into a PNG.
 
     Args:
         history: The rows of a run's `metrics.csv`, dictionaries.
@@ -23,12 +23,17 @@ def learning_curve(history, path):
     losses.set_ylabel("loss (smoothed cross-entropy)")
     losses.set_ylim(bottom=0)
     losses.grid(alpha=0.3)
-    scores = [row.get("bleu") for row in history]
-    if any(score is not None for score in scores):
+    # Sentences of one word have no BLEU.
+    score = "bleu" if any(row.get("bleu") for row in history) else "chrf"
+    values = [row.get(score) for row in history]
+    lines = losses.get_lines()
+    if any(value is not None for value in values):
+        label = {"bleu": "BLEU", "chrf": "chrF"}[score]
         right = losses.twinx()
-        right.plot(steps, scores, "C2.--", label="development BLEU")
-        right.set_ylabel("BLEU")
-        right.set_ylim(0, 100)
-        right.legend(loc="upper right")
-    losses.legend(loc="upper left")
+        lines += right.plot(
+            steps, values, "C2.--", label=f"development {label}"
+        )
+        right.set_ylabel(label)
+        right.set_ylim(0, 105)
+    losses.legend(handles=lines, loc="center right")
     figure.savefig(Path(path), dpi=120)

@@ -43,7 +43,7 @@ class Progress:
             f"{1 - self._run.plan.real_share:.0%} padding",
             f"{self._time_left(step)} left",
         ]
-        if self._bleu is not None:
+        if self._bleu:
             figures.append(f"BLEU {self._bleu:.1f}")
         self._bars.update(
             self._task,
@@ -61,6 +61,7 @@ class Progress:
             "val_perplexity": "dev perplexity {:.2f}",
             "val_accuracy": "dev accuracy {:.1%}",
             "bleu": "BLEU {:.2f}",
+            "chrf": "chrF {:.2f}",
             "exact": "{:.1%} exact",
             "tokens_per_second": "{:,} tokens/s",
             "minutes": "{:.1f} minutes",
@@ -69,6 +70,7 @@ class Progress:
             form.format(row[name])
             for name, form in names.items()
             if row.get(name) is not None
+            and (name != "bleu" or row["bleu"])  # one word has no BLEU
         ]
         left = self._time_left(row["step"])
         self._console.print(

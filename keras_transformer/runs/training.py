@@ -148,10 +148,12 @@ class Run:
                 self.translator.save(self.folder / "averaged")
         use = max(kept, key=lambda name: _rank(scores[name]))
         self.model.set_weights(kept[use])
-        held_out = self._texts(self.prepared.test) or self.dev
-        scores["test" if self.prepared.test else "dev"], texts = self._score(
-            held_out, beam_size=4
-        )
+        held_out, texts = self.dev, None
+        if self.prepared.test is not None:
+            held_out = self._texts(self.prepared.test)
+            scores["test"], texts = self._score(held_out, beam_size=4)
+        elif self.dev is not None:
+            _, texts = self._score(self.dev, beam_size=4)
         result = {
             "use": use,
             "step": self.state["step"],
