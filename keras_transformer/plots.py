@@ -35,5 +35,5 @@ def learning_curve(history, path):
         )
         right.set_ylabel(label)
         right.set_ylim(0, 105)
-    losses.legend(handles=lines, loc="center right")
+    figure.legend(handles=lines, loc="outside upper center", ncols=3)
     figure.savefig(Path(path), dpi=120)
