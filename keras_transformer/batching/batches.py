@@ -203,8 +203,8 @@ class BatchPlan:
                 tf.data.experimental.assert_cardinality(self.steps_per_epoch)
             )
         options = tf.data.Options()
-        # There is nothing to tune, and the tuner's thread sleeps for up to as
-        # long as it has run: the end of every `fit` would wait for it.
+        # There is nothing to tune, and with the tuner on some calls of `fit`
+        # were seen to last exactly 2.56, 5.12 or 20.48 seconds.
         options.autotune.enabled = False
         policy = tf.data.experimental.AutoShardPolicy
         options.experimental_distribute.auto_shard_policy = (
