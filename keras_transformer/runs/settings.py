@@ -136,7 +136,6 @@ NUMBERS = {
     "warmup_steps": 400,
     "learning_rate_scale": 1.0,
     "dropout": 0.0,
-    "validate_every": 250,
 }
 
 

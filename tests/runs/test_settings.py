@@ -36,7 +36,7 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
 
 
 def test_numbers_have_defaults_of_their_own():
-    assert read_settings().steps is not None
+    assert read_settings().steps == 1500
     assert read_settings(flags={"minutes": 2.0}).steps is None
     assert read_settings(flags={"data": "folder"}).steps is None
     assert read_settings(flags={"dropout": 0.2}).dropout == 0.2
