@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.layers import arguments, masks
+from keras_transformer.layers.axes import shape_of
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -64,7 +65,11 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
 
     def call(self, inputs, reverse=False):
         if reverse:
-            return super().call(inputs, reverse=True)
+            plain = self.tie_weights and self.quantization_mode is None
+            if not plain or self.reverse_dtype or self.logit_soft_cap:
+                return super().call(inputs, reverse=True)
+            # A tensor: TensorFlow takes no variable where a gradient is ours.
+            return _logits(inputs, ops.copy(self.embeddings))
         self._check_ids(inputs)
         outputs = super().call(inputs)
         outputs = outputs * ops.cast(self.output_dim**0.5, outputs.dtype)
@@ -92,3 +97,26 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
                 f"vocabulary_size={self.input_dim}. "
                 "Use the tokenizer that the model was built for."
             )
+
+
+def _logits(x, embeddings):
+    """`x Eᵀ`, with a gradient for E that lies as E does.
+
+    Left to itself, the gradient is that of the transposed matrix, and the
+    largest matrix of the model is moved about once more in every update.
+    """
+
+    @ops.custom_gradient
+    def multiply(rows, embeddings):
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            return (
+                ops.matmul(upstream, embeddings),
+                ops.matmul(ops.transpose(upstream), rows),
+            )
+
+        return ops.matmul(rows, ops.transpose(embeddings)), gradient
+
+    shape = shape_of(x)
+    logits = multiply(ops.reshape(x, (-1, x.shape[-1])), embeddings)
+    return ops.reshape(logits, (*shape[:-1], embeddings.shape[0]))

@@ -160,21 +160,18 @@ def pick(values, indices):
 
 
 def softmax_statistics(logits):
-    """Probabilities, the likeliest id, and log-sum-exp of each position.
+    """Probabilities, the greatest logit, and log-sum-exp of each position.
 
     log-sum-exp is read off the likeliest id, whose probability is at least
-    one over the vocabulary: exact, and without another pass over the logits.
+    one over the vocabulary: exact, and without another sum over the logits.
     TensorFlow computes this once where the loss and the metrics both ask.
     """
     logits = ops.stop_gradient(logits)
     probabilities = ops.softmax(logits, axis=-1)
-    if _in_tensorflow(logits):
-        # Keras' own first tells -0 from 0, in six passes over the logits.
-        likeliest = tf.argmax(logits, axis=-1, output_type="int32")
-    else:
-        likeliest = ops.argmax(logits, axis=-1)
-    log_sum = pick(logits, likeliest) - ops.log(pick(probabilities, likeliest))
-    return probabilities, likeliest, log_sum
+    # With a first value, because a batch may have no rows.
+    greatest = ops.max(logits, axis=-1, initial=-float("inf"))
+    log_sum = greatest - ops.log(ops.max(probabilities, axis=-1, initial=0.0))
+    return probabilities, greatest, log_sum
 
 
 def _in_tensorflow(tensor):

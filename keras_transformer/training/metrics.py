@@ -34,7 +34,7 @@ class _TokenMean(keras.metrics.Metric):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TokenAccuracy(_TokenMean):
-    """The share of real tokens whose likeliest id is the target.
+    """The share of real tokens that no other id is likelier than.
 
     Targets of 0 are padding and do not count.
 
@@ -48,8 +48,8 @@ class TokenAccuracy(_TokenMean):
         super().__init__(name=name, dtype=dtype)
 
     def _values(self, targets, logits):
-        _, likeliest, _ = softmax_statistics(logits)
-        return ops.cast(ops.equal(likeliest, targets), "float32")
+        _, greatest, _ = softmax_statistics(logits)
+        return ops.cast(ops.equal(pick(logits, targets), greatest), "float32")
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
