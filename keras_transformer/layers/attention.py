@@ -184,10 +184,10 @@ class MultiHeadAttention(keras.layers.Layer):
             (query,) = self._project(query)
             query, num_sharing = _rows_to_positions(query, cache["key"])
         if cache_index is not None:
-            start = (0, 0, cache_index, 0)
+            rows = cache_rows(cache["key"], axes.shape_of(key)[2]) + cache_index
             cache = {
-                "key": ops.slice_update(cache["key"], start, key),
-                "value": ops.slice_update(cache["value"], start, value),
+                "key": write_rows(cache["key"], rows, key),
+                "value": write_rows(cache["value"], rows, value),
             }
         if cache is not None:
             key, value = cache["key"], cache["value"]
@@ -414,6 +414,28 @@ class MultiHeadAttention(keras.layers.Layer):
                 f"query_shape={tuple(query_shape)}. "
                 f"Choose among {list(range(1, rank - 1))}."
             )
+
+
+def cache_rows(cache, count):
+    """Places of the first `count` positions among the rows of a flat cache."""
+    batch, heads, length, _ = axes.shape_of(cache)
+    starts = ops.arange(batch * heads, dtype="int32") * length
+    return starts[:, None] + ops.arange(count, dtype="int32")
+
+
+def write_rows(cache, rows, new):
+    """Puts (batch, heads, count, dim) into the given rows of a cache.
+
+    By rows, not by `ops.slice_update`: on TensorFlow that is an operation of
+    XLA, which is compiled for every shape, and which TF Serving cannot run.
+    """
+    shape, dim = axes.shape_of(cache), cache.shape[-1]
+    cache = ops.scatter_update(
+        ops.reshape(cache, (-1, dim)),
+        ops.reshape(rows, (-1, 1)),
+        ops.reshape(new, (-1, dim)),
+    )
+    return ops.reshape(cache, shape)
 
 
 def _as_tuple(value):
