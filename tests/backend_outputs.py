@@ -3,11 +3,13 @@
 Run as `python -m tests.backend_outputs FILE` it writes them as an .npz file.
 """
 
+import functools
 import sys
 
 import keras
 import numpy as np
 
+from keras_transformer import decoding
 from keras_transformer.layers import MultiHeadAttention, padding_mask
 from keras_transformer.model import Transformer
 
@@ -18,8 +20,9 @@ def random_weights(layer):
     layer.set_weights([0.3 * rng.normal(size=w.shape) for w in layer.weights])
 
 
+@functools.cache
 def outputs():
-    """Logits at once and step by step, pre-norm too, restricted attention."""
+    """Logits at once and step by step, searches, restricted attention."""
     rng = np.random.default_rng(6)
     source_ids = rng.integers(1, 40, (3, 7)).astype("int32")
     target_ids = rng.integers(1, 40, (3, 6)).astype("int32")
@@ -36,21 +39,13 @@ def outputs():
             normalize_first=normalize_first,
         )
         random_weights(model)
-        inputs = {"source_ids": source_ids, "target_ids": target_ids}
-        results[f"logits_{normalize_first}"] = model(inputs)
-        memory = model.encode(source_ids)
-        cache = model.make_cache(memory, target_ids.shape[1])
-        steps = []
-        for i in range(target_ids.shape[1]):
-            step, cache = model.decode(
-                target_ids[:, i : i + 1],
-                memory,
-                padding_mask(source_ids),
-                cache=cache,
-                cache_index=i,
+        found = run(functools.partial(logits, model), source_ids, target_ids)
+        if not normalize_first:
+            found.update(
+                run(functools.partial(searches, model), source_ids, target_ids)
             )
-            steps.append(step)
-        results[f"steps_{normalize_first}"] = keras.ops.concatenate(steps, 1)
+        for name, array in found.items():
+            results[f"{name}_{normalize_first}"] = array
 
     attention = MultiHeadAttention(2, 8, attention_window=3)
     x = keras.ops.convert_to_tensor(rng.normal(size=(2, 50, 16)), "float32")
@@ -64,6 +59,62 @@ def outputs():
         name: keras.ops.convert_to_numpy(array)
         for name, array in results.items()
     }
+
+
+def logits(model, source_ids, target_ids):
+    """At once, and with a cache."""
+    memory = model.encode(source_ids)
+    cache = model.make_cache(memory, target_ids.shape[1])
+    steps = []
+    for i in range(target_ids.shape[1]):
+        step, cache = model.decode(
+            target_ids[:, i : i + 1],
+            memory,
+            padding_mask(source_ids),
+            cache=cache,
+            cache_index=i,
+        )
+        steps.append(step)
+    inputs = {"source_ids": source_ids, "target_ids": target_ids}
+    return {
+        "logits": model(inputs),
+        "steps": keras.ops.concatenate(steps, 1),
+    }
+
+
+def searches(model, source_ids, target_ids):
+    """What greedy search, beam search and sampling find."""
+    plain = {"max_extra_length": 2}
+    constraints = {
+        "min_length": 3,
+        "no_repeat_ngram_size": 2,
+        "prefix_ids": np.array([[9, 9, 7], [0, 0, 0], [8, 0, 0]]),
+        **plain,
+    }
+    found = {
+        "greedy": decoding.greedy_search(model, source_ids, **plain),
+        "beam": decoding.beam_search(model, source_ids, num_results=4, **plain),
+        "constrained": decoding.beam_search(
+            model, source_ids, num_results=2, **constraints
+        ),
+        "samples": decoding.sample(
+            model, source_ids, num_results=4, seed=3, top_p=0.9, **plain
+        ),
+    }
+    results = {"scores": decoding.score(model, source_ids, target_ids)}
+    for name, hypotheses in found.items():
+        results[f"{name}_ids"] = hypotheses.ids
+        results[f"{name}_scores"] = hypotheses.scores
+    return results
+
+
+def run(function, *args):
+    """Calls a function, compiled where that takes less time."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        function = jax.jit(function)
+    return function(*args)
 
 
 def gradient(function, x):
