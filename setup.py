@@ -5,6 +5,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+SERVE = ["starlette>=0.40", "uvicorn>=0.30"]  # keras-transformer serve
 
 # `keras-transformer` on PyPI is another project with the same import name.
 setup(
@@ -15,9 +16,18 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10",
-    packages=find_packages(
-        include=["keras_transformer", "keras_transformer.*"]
-    ),
+    # The model that ships stands at the top of the repository, and inside of
+    # an installed package.
+    packages=[
+        *find_packages(include=["keras_transformer", "keras_transformer.*"]),
+        "keras_transformer.saved_models",
+    ],
+    package_dir={"keras_transformer.saved_models": "saved_models"},
+    package_data={
+        "keras_transformer.plots": ["*.html"],
+        "keras_transformer.saved_models": ["**/*"],
+        "keras_transformer.serving": ["page/*"],
+    },
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "tensorflow-text>=2.21,<2.22",
@@ -32,7 +42,14 @@ setup(
         "tomli>=2; python_version < '3.11'",
     ],
     extras_require={
-        "test": ["pytest>=8", "hypothesis>=6"],
+        "serve": SERVE,
+        "test": [
+            "pytest>=8",
+            "hypothesis>=6",
+            "pyyaml>=6",
+            "tensorflow-serving-api>=2.21,<2.22",  # with grpcio
+            *SERVE,
+        ],
         "dev": ["ruff==0.17.4", "pre-commit>=3.5"],
     },
     entry_points={

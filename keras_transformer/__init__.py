@@ -21,7 +21,9 @@ _HOMES = {
     "Transformer": "model",
     "Translator": "translator",
     "load": "translator",
+    "plots": "plots",
     "train": "runs.training",
+    "export_saved_model": "export",
 }
 
 __all__ = list(_HOMES)

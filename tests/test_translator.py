@@ -1,43 +1,24 @@
-import io
 import json
 
-import keras
 import numpy as np
 import pytest
 
-from keras_transformer import cli
-from keras_transformer.model import Transformer
 from keras_transformer.tokenizer import Tokenizer
-from keras_transformer.translator import Translator, load
+from keras_transformer.translator import Translation, load
+from keras_transformer.translator.translation import join
+from tests.untrained import SENTENCES, untrained
 
-SENTENCES = ["ein Haus am See", "a house", "zwei rote Häuser", "two red houses"]
-
-
-def untrained(tokenizer, **kwargs):
-    """A translator of no sense, and always the same."""
-    keras.utils.set_random_seed(2)
-    rng = np.random.default_rng(2)
-    model = Transformer(
-        vocabulary_size=290,
-        num_layers=1,
-        hidden_dim=8,
-        num_heads=2,
-        intermediate_dim=8,
-        **kwargs,
-    )
-    weights = model.get_weights()
-    model.set_weights([w + 0.7 * rng.normal(size=w.shape) for w in weights])
-    return Translator(model, tokenizer)
+SHORT = {"max_extra_length": 5}
 
 
 @pytest.fixture(scope="module")
 def translator():
-    return untrained(Tokenizer.train(SENTENCES * 5, 290))
+    return untrained()
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_results_come_in_order_and_as_alone(translator, beam_size):
-    settings = {"beam_size": beam_size, "max_extra_length": 5}
+    settings = {"beam_size": beam_size, **SHORT}
     together = translator.translate(
         SENTENCES * 3, tokens_per_batch=40, **settings
     )
@@ -49,23 +30,204 @@ def test_results_come_in_order_and_as_alone(translator, beam_size):
 
 
 def test_one_string_gives_one_translation(translator):
-    one = translator.translate("a house")
-    assert one.text == translator.translate(["a house"])[0].text
-    assert isinstance(one.tokens, list)
+    one = translator.translate("a house", **SHORT)
+    assert one == translator.translate(["a house"], **SHORT)[0]
+    assert "".join(one.source_tokens) == "a▁house"
+    tokenizer = translator.target_tokenizer
+    ids = [tokenizer.pieces.index(piece) for piece in one.tokens]
+    assert tokenizer.detokenize(ids) == one.text
 
 
 def test_nothing_in_gives_nothing_out(translator):
     assert translator.translate([]) == []
-    texts = [t.text for t in translator.translate(["", "a house", "  "])]
+    assert translator.translate("") == Translation("", 0.0, [])
+    results = translator.translate(["", "a house", " \n "], **SHORT)
+    texts = [result.text for result in results]
     assert (texts[0], texts[2]) == ("", "")
+    assert texts[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (42, "42 .of type int. as number 0"),
+        (["a", None], "None .of type NoneType. as number 1"),
+        (b"a house", "b'a house' .of type bytes. as number 0"),
+    ],
+)
+def test_what_is_no_string_is_named(translator, given, named):
+    with pytest.raises(ValueError, match=named):
+        translator.translate(given)
+
+
+def test_alternatives_are_the_next_best(translator):
+    best = translator.translate("a house", num_results=2, **SHORT)
+    assert best.text == translator.translate("a house", **SHORT).text
+    found = [best, *best.alternatives]
+    assert len({tuple(result.tokens) for result in found}) == 2
+    scores = [result.score for result in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_progress_counts_every_sentence_once(translator):
+    counts = []
+    translator.translate(
+        [*SENTENCES, "", "a house"],
+        beam_size=1,
+        tokens_per_batch=20,
+        progress=counts.append,
+        **SHORT,
+    )
+    assert sum(counts) == 6
+    assert len(counts) > 2
+
+
+def test_given_translations_score_what_the_model_says(translator):
+    texts = ["a house", "", "two red houses", "Haus"]
+    scores = translator.score(SENTENCES, texts)
+    for sentence, text, score in zip(SENTENCES, texts, scores):
+        source = translator.tokenizer.tokenize(sentence, add_end=True)
+        target = translator.tokenizer.tokenize(text, add_end=True)
+        inputs = {"source_ids": [source], "target_ids": [[2, *target[:-1]]]}
+        inputs = {name: np.array(ids) for name, ids in inputs.items()}
+        logits = np.asarray(translator.model(inputs), np.float64)[0]
+        logits -= np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        total = logits[np.arange(len(target)), target].sum()
+        penalty = ((5 + len(target)) / 6) ** 0.6
+        assert score == pytest.approx(total / penalty, abs=1e-4)
+        plain = translator.score(sentence, text, length_penalty=0)
+        assert plain == pytest.approx(total, abs=1e-4)
+    with pytest.raises(ValueError, match="4 sentences, 1 translations"):
+        translator.score(SENTENCES, texts[:1])
+
+
+def test_translations_begin_with_their_prefix(translator):
+    for prefix in ("ein rotes", ["zwei", "", "a", "Haus am"]):
+        results = translator.translate(SENTENCES, 1, prefix=prefix, **SHORT)
+        begins = [prefix] * 4 if isinstance(prefix, str) else prefix
+        for result, begin in zip(results, begins):
+            assert result.text.startswith(begin)
+    without = translator.translate(SENTENCES[1], 1, **SHORT)
+    assert results[1].text == without.text
+    with pytest.raises(ValueError, match="2 for 4 sentences"):
+        translator.translate(SENTENCES, 1, prefix=["a", "b"], **SHORT)
+
+
+def test_constraints_hold(translator):
+    options = {"min_length": 6, "no_repeat_ngram_size": 1, **SHORT}
+    for result in translator.translate(SENTENCES, 1, **options):
+        assert len(result.tokens) >= 6
+        assert len(set(result.tokens)) == len(result.tokens)
+
+
+def test_draws_are_decided_by_their_seed(translator):
+    options = {"temperature": 2.0, "num_results": 3, **SHORT}
+    first = translator.translate(SENTENCES, seed=1, **options)
+    assert translator.translate(SENTENCES, seed=1, **options) == first
+    assert translator.translate(SENTENCES, seed=2, **options) != first
+    alone = translator.translate(SENTENCES[2], seed=1, **options)
+    assert alone.text == first[2].text
+    assert translator.translate(SENTENCES, **options) != translator.translate(
+        SENTENCES, **options
+    )
+    greedy = translator.translate(SENTENCES, 1, **SHORT)
+    likeliest = translator.translate(SENTENCES, top_k=1, **SHORT)
+    assert [r.text for r in likeliest] == [r.text for r in greedy]
+    with pytest.raises(ValueError, match="seed=1 without `temperature`"):
+        translator.translate(SENTENCES, seed=1)
+
+
+def test_attention_is_cut_to_each_sentence(translator):
+    results = translator.translate(SENTENCES, attention=True, **SHORT)
+    for sentence, result in zip(SENTENCES, results):
+        rows, columns = len(result.tokens) + 1, len(result.source_tokens) + 1
+        assert result.attention.shape == (1, 2, rows, columns)
+        np.testing.assert_allclose(result.attention.sum(axis=-1), 1, atol=1e-5)
+        alone = translator.translate(sentence, attention=True, **SHORT)
+        np.testing.assert_allclose(result.attention, alone.attention, atol=1e-5)
+        assert {t for _, t in result.alignment} == set(
+            range(len(result.text.split()))
+        )
+    assert len({result.attention.shape for result in results}) > 1
+
+
+def test_attention_of_a_given_translation_has_three_kinds(translator):
+    tokenizer = translator.tokenizer
+    maps = translator.attention("a house", "ein Haus")
+    source = [tokenizer.pieces[i] for i in tokenizer.tokenize("a house")]
+    target = [tokenizer.pieces[i] for i in tokenizer.tokenize("ein Haus")]
+    source, start, end = [*source, "</s>"], "<s>", "</s>"
+    assert maps["encoder"][1:] == (source, source)
+    assert maps["memory"][1:] == ([*target, end], source)
+    assert maps["decoder"][1:] == ([*target, end], [start, *target])
+    for weights, rows, columns in maps.values():
+        assert weights.shape == (1, 2, len(rows), len(columns))
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+    # What is not written yet cannot be looked at.
+    decoder = maps["decoder"].weights
+    np.testing.assert_array_equal(decoder, np.tril(decoder))
+
+
+def test_long_sources_are_translated_in_parts(translator, monkeypatch):
+    options = {"num_results": 2, "attention": True, **SHORT}
+    sources = ["A house.", "Two red houses,", "zwei rote Häuser."]
+    expected = translator.translate(sources, **options)
+    monkeypatch.setattr(translator, "max_source_length", 12)
+    text = "A house.\nTwo red houses, zwei rote Häuser. "
+    with pytest.warns(UserWarning, match="12 pieces at once: 1 of 2 sent"):
+        long, short = translator.translate([text, "a house"], **options)
+    assert short.parts == []
+    assert [part.text for part in long.parts] == [e.text for e in expected]
+    first, second, third = (e.text for e in expected)
+    assert long.text == f"{first}\n{second} {third}"
+    assert long.score == pytest.approx(sum(e.score for e in expected), abs=1e-4)
+    assert {s for s, _ in long.alignment} <= set(range(8))
+    assert {t for _, t in long.alignment} == set(range(len(long.text.split())))
+    first, second, third = (e.alternatives[0].text for e in expected)
+    assert long.alternatives[0].text == f"{first}\n{second} {third}"
+
+
+def test_alignments_of_parts_count_on():
+    one, two = (
+        Translation("x y", -1.0, [], alignment=[(0, 1), (1, 0)]),
+        Translation("z", -2.0, [], alignment=[(2, 0)]),
+    )
+    whole = join([("a b.", " "), ("c d e", "")], [[one], [two]])
+    assert whole.text == "x y z"
+    assert whole.alignment == [(0, 1), (1, 0), (4, 2)]
+    # A word that was cut is one word.
+    whole = join([("a b.", ""), ("c d e", "")], [[one], [two]])
+    assert whole.text == "x yz"
+    assert whole.alignment == [(0, 1), (1, 0), (3, 1)]
+
+
+def test_learned_positions_bound_the_sources():
+    few = untrained(position_encoding="learned", max_length=20)
+    assert few.max_source_length == 19
+    with pytest.warns(UserWarning, match="19 pieces"):
+        result = few.translate(" ".join(SENTENCES * 2), beam_size=1)
+    assert len(result.parts) > 1
 
 
 def test_reloaded_is_saved(translator, tmp_path):
     translator.save(tmp_path / "saved")
     again = load(tmp_path / "saved")
-    assert again.translate(SENTENCES) == translator.translate(SENTENCES)
+    expected = translator.translate(SENTENCES, 1, **SHORT)
+    assert again.translate(SENTENCES, 1, **SHORT) == expected
+    assert again.max_source_length == translator.max_source_length
     translator.save(tmp_path / "saved")  # over what is there
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_folder_that_does_not_know_its_longest_source_loads(
+    translator, tmp_path
+):
+    translator.save(tmp_path / "saved")
+    path = tmp_path / "saved" / "config.json"
+    config = json.loads(path.read_text())
+    del config["max_source_length"]
+    path.write_text(json.dumps(config))
+    assert load(tmp_path / "saved").max_source_length == 256
 
 
 def test_two_vocabularies_are_saved_too(tmp_path):
@@ -76,55 +238,10 @@ def test_two_vocabularies_are_saved_too(tmp_path):
     translator = untrained(tokenizers, target_vocabulary_size=290)
     translator.save(tmp_path / "saved")
     again = load(tmp_path / "saved")
-    assert again.translate(SENTENCES) == translator.translate(SENTENCES)
+    expected = translator.translate(SENTENCES, 1, **SHORT)
+    assert again.translate(SENTENCES, 1, **SHORT) == expected
 
 
 def test_a_folder_that_holds_no_translator_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="no config.json"):
         load(tmp_path)
-
-
-def test_the_command_translates_arguments_files_and_pipes(
-    translator, tmp_path, capsys, monkeypatch
-):
-    translator.save(tmp_path / "saved")
-    expected = [result.text for result in translator.translate(SENTENCES)]
-    command = ["translate", "--model", str(tmp_path / "saved")]
-
-    assert cli.main([*command, *SENTENCES]) == 0
-    assert capsys.readouterr().out.splitlines() == expected
-
-    path = tmp_path / "lines.txt"
-    path.write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-    assert cli.main([*command, "--file", str(path), "--json"]) == 0
-    rows = map(json.loads, capsys.readouterr().out.splitlines())
-    assert [row["text"] for row in rows] == expected
-
-    monkeypatch.setattr("sys.stdin", io.StringIO("a house\n\n"))
-    assert cli.main([*command, "--scores"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split("\t")[1] == expected[1]
-    assert lines[1] == "0.0000\t"
-
-
-def test_the_command_evaluates_a_test_set(translator, tmp_path, capsys):
-    translator.save(tmp_path / "saved")
-    texts = [result.text for result in translator.translate(SENTENCES)]
-    pairs = tmp_path / "test.tsv"
-    pairs.write_text(
-        "".join(f"{s}\t{t}\n" for s, t in zip(SENTENCES, texts)), "utf-8"
-    )
-    command = ["evaluate", str(pairs), "--model", str(tmp_path / "saved")]
-    assert cli.main([*command, "--save", str(tmp_path / "out.txt")]) == 0
-    printed = capsys.readouterr().out
-    assert "exact           100.0%" in printed
-    assert "nrefs:1|case:lc" in printed
-    assert (tmp_path / "out.txt").read_text("utf-8").splitlines() == texts
-
-
-def test_a_missing_model_gets_a_sentence(tmp_path, capsys):
-    command = ["translate", "x", "--model", str(tmp_path / "nowhere")]
-    assert cli.main(command) == 2
-    message = capsys.readouterr().err
-    assert "nowhere" in message
-    assert "Traceback" not in message

@@ -98,9 +98,9 @@ def _checked(pairs):
 
 
 def _read_parallel(source_path, target_path):
-    targets = _read_lines(target_path)
+    targets = read_lines(target_path)
     number = 0
-    for number, source in enumerate(_read_lines(source_path), start=1):
+    for number, source in enumerate(read_lines(source_path), start=1):
         target = next(targets, None)
         if target is None:
             _raise_uneven(target_path, source_path, number)
@@ -118,7 +118,7 @@ def _raise_uneven(shorter, longer, line):
 
 
 def _read_tsv(path):
-    for number, line in enumerate(_read_lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         columns = line.split("\t")
         if len(columns) >= 2:
             yield columns[0], columns[1]
@@ -132,7 +132,7 @@ def _read_tsv(path):
             )
 
 
-def _read_lines(path):
+def read_lines(path):
     """Yields the lines of a UTF-8 file, plain or gzipped, unstripped."""
     path = Path(path)
     if not path.is_file():
@@ -141,27 +141,32 @@ def _read_lines(path):
             f"{'is a folder' if path.is_dir() else 'does not exist'}."
         )
     with _open(path) as file:
-        number = 0
-        while line := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            if len(line) > MAX_LINE_BYTES:
-                raise ValueError(
-                    f"A line must have at most {MAX_LINE_BYTES:,} bytes. Line "
-                    f"{number:,} of {path} has more. Is this a text with one "
-                    "sentence a line?"
-                )
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"Files must be UTF-8. Line {number:,} of {path} has the "
-                    f"byte 0x{line[error.start]:02X} at position "
-                    f"{error.start + 1}. Convert it first, for Latin-1 by "
-                    "`iconv -f latin1 -t utf-8`."
-                ) from None
-            if number == 1:
-                text = text.removeprefix("\ufeff")
-            yield text.removesuffix("\n").removesuffix("\r")
+        yield from decode_lines(file, path)
+
+
+def decode_lines(file, name):
+    """Yields the lines of an open binary file; errors call it by its name."""
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise ValueError(
+                f"A line must have at most {MAX_LINE_BYTES:,} bytes. Line "
+                f"{number:,} of {name} has more. Is this a text with one "
+                "sentence a line?"
+            )
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"Files must be UTF-8. Line {number:,} of {name} has the "
+                f"byte 0x{line[error.start]:02X} at position "
+                f"{error.start + 1}. Convert it first, for Latin-1 by "
+                "`iconv -f latin1 -t utf-8`."
+            ) from None
+        if number == 1:
+            text = text.removeprefix("\ufeff")
+        yield text.removesuffix("\n").removesuffix("\r")
 
 
 @contextmanager

@@ -80,7 +80,9 @@ class Run:
         self.total_steps = self._total_steps(num_workers)
         with self._scope():
             self.model = self._model()
-        self.translator = Translator(self.model, self.prepared.tokenizer)
+        self.translator = Translator(
+            self.model, self.prepared.tokenizer, self._longest_source()
+        )
         self.dev = self._texts(self.prepared.dev)
         self.checkpoints = Checkpoints(
             folder / "checkpoints", keep=settings.average_last
@@ -272,6 +274,12 @@ class Run:
         )
         model.optimizer.build(model.trainable_variables)
         return model
+
+    def _longest_source(self):
+        """Pieces of the longest source that is trained on."""
+        lengths = self.prepared.train.lengths
+        kept = (lengths <= self.settings.max_length).all(axis=1)
+        return int(lengths[kept, 0].max())
 
     def _total_steps(self, num_workers):
         settings = self.settings

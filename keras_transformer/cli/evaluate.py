@@ -1,0 +1,76 @@
+"""`keras-transformer evaluate`: how good a translator is."""
+
+import argparse
+from contextlib import nullcontext
+
+from keras_transformer.cli.flags import (
+    SOURCES,
+    add_model_flag,
+    add_search_flags,
+    beam_size,
+    load_translator,
+)
+from keras_transformer.cli.output import open_output
+from keras_transformer.cli.progress import progress_bar
+
+
+def add_parser(verbs):
+    parser = verbs.add_parser(
+        "evaluate",
+        help="BLEU and chrF on a test set",
+        description="Translates the sources of a test set and compares with "
+        "its references, by sacreBLEU.",
+        epilog=SOURCES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("source", help="the test set, a source as below")
+    add_model_flag(parser)
+    add_search_flags(parser)
+    parser.add_argument(
+        "--swap", action="store_true", help="translate the other way"
+    )
+    parser.add_argument(
+        "--save", metavar="FILE", help="write the translations, a line each"
+    )
+
+
+def run(args):
+    from keras_transformer.data import read_pairs
+
+    pairs = list(read_pairs(args.source, split="test", swap=args.swap))
+    if not pairs:
+        raise ValueError(
+            "A test set must have at least one pair. "
+            f"Received: {args.source}, which is empty."
+        )
+    with open_output(args.save) if args.save else nullcontext() as file:
+        translator = load_translator(args)
+        texts = _translate(translator, [source for source, _ in pairs], args)
+        if args.save:
+            file.writelines(f"{text}\n" for text in texts)
+    from keras_transformer import evaluation
+
+    references = [target for _, target in pairs]
+    bleu = evaluation.bleu(texts, references)
+    exact = evaluation.exact_match(texts, references)
+    print(f"{len(pairs):,} sentences")
+    for name, score in (
+        ("BLEU", bleu),
+        ("chrF", evaluation.chrf(texts, references)),
+        # Closest to the tokenised, lower-case BLEU of older papers.
+        ("BLEU lc", evaluation.bleu(texts, references, lowercase=True)),
+        ("exact", f"{exact:.1%}"),
+    ):
+        print(f"{name:8}{score}")
+    if exact and not bleu.value:
+        print("These sentences are too short for BLEU, which needs four words.")
+    if args.save:
+        print(f"Wrote {args.save}")
+
+
+def _translate(translator, sentences, args):
+    with progress_bar("sentences", total=len(sentences)) as advance:
+        results = translator.translate(
+            sentences, beam_size(args), args.length_penalty, progress=advance
+        )
+    return [" ".join(result.text.splitlines()) for result in results]

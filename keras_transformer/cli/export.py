@@ -1,0 +1,105 @@
+"""`keras-transformer export`: a SavedModel for TF Serving."""
+
+import json
+from pathlib import Path
+
+from keras_transformer.cli.flags import (
+    add_search_flags,
+    beam_size,
+    load_translator,
+)
+
+
+def add_parser(verbs):
+    parser = verbs.add_parser(
+        "export",
+        help="write a SavedModel that TF Serving serves",
+        description="Writes DIR/NAME/VERSION, a SavedModel that takes text and "
+        "gives text, for TF Serving and for all that runs TensorFlow.",
+    )
+    parser.add_argument(
+        "model", help="a run folder, a saved translator or an exported model"
+    )
+    parser.add_argument(
+        "--to", required=True, metavar="DIR", help="folder of all models"
+    )
+    parser.add_argument("--name", help="name of the model (that of its folder)")
+    for flag, text in (
+        ("version", "number of the version (the next one)"),
+        ("num-results", "translations in an n-best list (as the beam)"),
+        ("max-source-length", "pieces to cut a text to (the model's own)"),
+    ):
+        parser.add_argument(f"--{flag}", type=int, metavar="N", help=text)
+    parser.add_argument(
+        "--weights",
+        choices=("float32", "float16"),
+        default="float32",
+        help="how to store them; float16 takes half the space (float32)",
+    )
+    add_search_flags(parser)
+    parser.add_argument(
+        "--compile",
+        action="store_true",
+        help="let XLA compile the search; TF Serving then needs "
+        "--xla_cpu_compilation_enabled",
+    )
+
+
+def run(args):
+    translator = load_translator(args)
+    import tensorflow as tf
+
+    from keras_transformer.export import export_saved_model
+
+    tf.get_logger().setLevel("ERROR")
+    print("Writing the graphs, which takes about half a minute ...", flush=True)
+    samples, origin = _history(Path(args.model))
+    folder = export_saved_model(
+        translator,
+        args.to,
+        name=args.name or _name(Path(args.model)),
+        version=args.version,
+        weights=args.weights,
+        beam_size=beam_size(args, args.num_results or 1),
+        length_penalty=args.length_penalty,
+        num_results=args.num_results,
+        max_source_length=args.max_source_length,
+        jit_compile=args.compile,
+        samples=samples,
+        origin=origin,
+    )
+    print(f"Wrote {folder}. Next: keras-transformer serve {folder}")
+
+
+def _name(folder):
+    """The folder's name, or that of the model if it is a version."""
+    folder = folder.resolve()
+    return (folder.parent if folder.name.isdecimal() else folder).name
+
+
+def _history(folder):
+    """Some sentences, and where the model comes from, as far as is known."""
+    from keras_transformer.translator.loading import EXTRA, exported_versions
+
+    if versions := exported_versions(folder):
+        folder = folder / str(max(versions))
+    if (folder / EXTRA / "metadata.json").is_file():
+        about = json.loads(
+            (folder / EXTRA / "metadata.json").read_text("utf-8")
+        )
+        return about["samples"], about["origin"]
+    if not (folder / "result.json").is_file():
+        return None, None
+    result = json.loads((folder / "result.json").read_text("utf-8"))
+    origin = {
+        "run": folder.resolve().name,
+        "updates": f"{result['step']:,}",
+        "minutes of training": result["minutes"],
+    }
+    if scores := result["scores"].get("test"):
+        # Sentences of one word have no BLEU.
+        bleu = f"BLEU {scores['bleu']}, " if scores["bleu"] else ""
+        origin["test set"] = (
+            f"{bleu}chrF {scores['chrf']} ({scores['signature']})"
+        )
+    return [source for source, *_ in result["samples"]], origin

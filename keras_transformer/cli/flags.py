@@ -1,0 +1,53 @@
+"""Arguments that several verbs have, and what their help says."""
+
+from keras_transformer.cli import import_tensorflow
+
+SOURCES = """\
+a source is one of
+  train.en,train.de           parallel files, one sentence a line
+  train.tsv                   source<TAB>target
+  tfds:wmt14_translate/de-en  a TFDS translation dataset; a split of your own
+                              by tfds:NAME@SPLIT
+  numbers                     numbers in words, English to German, built in;
+                              another range by numbers:0-9999
+Files may be gzipped (.gz). Several sources are read one after the other.
+"""
+
+
+def add_model_flag(parser):
+    parser.add_argument(
+        "--model",
+        metavar="FOLDER",
+        help="a run folder, a saved translator or an exported model (English "
+        "to German, which ships)",
+    )
+
+
+def load_translator(args):
+    """The translator that `--model` names."""
+    import_tensorflow()
+    from keras_transformer.translator import load
+
+    return load(args.model)
+
+
+def add_search_flags(parser):
+    parser.add_argument(
+        "--beam-size",
+        type=int,
+        metavar="N",
+        help="hypotheses kept open; 1 is greedy search (4, or as many as "
+        "results are asked for)",
+    )
+    parser.add_argument(
+        "--length-penalty",
+        type=float,
+        default=0.6,
+        metavar="X",
+        help="alpha of the paper's length penalty (0.6)",
+    )
+
+
+def beam_size(args, num_results=1):
+    """What is given, or the paper's 4, or more if there are more results."""
+    return max(4, num_results) if args.beam_size is None else args.beam_size

@@ -1,0 +1,123 @@
+"""`keras-transformer prepare`: a corpus to shards, once."""
+
+import argparse
+
+from keras_transformer.cli.flags import SOURCES
+
+
+def add_parser(verbs):
+    parser = verbs.add_parser(
+        "prepare",
+        help="clean and tokenise a corpus, once, for training",
+        description="Learns a vocabulary, tokenises on all cores and writes a "
+        "folder of shards. Stopped and started again, it goes on.",
+        epilog=SOURCES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("output", help="folder to make")
+    parser.add_argument(
+        "--train",
+        nargs="+",
+        metavar="SOURCE",
+        help="training pairs; without it, numbers for train, dev and test",
+    )
+    for name in ("dev", "test"):
+        parser.add_argument(
+            f"--{name}",
+            nargs="+",
+            metavar="SOURCE",
+            help=f"{name} pairs; left out of training, never cleaned",
+        )
+    parser.add_argument(
+        "--swap", action="store_true", help="translate the other way"
+    )
+    parser.add_argument(
+        "--vocabulary-size",
+        type=int,
+        metavar="N",
+        help="number of pieces (32000; for numbers alone 512)",
+    )
+    parser.add_argument(
+        "--kind",
+        choices=("bpe", "unigram"),
+        default="bpe",
+        help="how pieces are chosen (bpe)",
+    )
+    parser.add_argument(
+        "--separate-vocabularies",
+        action="store_true",
+        help="a vocabulary for each language; one for both if not given",
+    )
+    parser.add_argument(
+        "--no-clean",
+        action="store_true",
+        help="keep all pairs: empty, repeated, overlong, uneven ones too",
+    )
+    parser.add_argument(
+        "--max-characters",
+        type=int,
+        default=2000,
+        metavar="N",
+        help="longest side that cleaning keeps (2000)",
+    )
+    parser.add_argument(
+        "--max-ratio",
+        type=float,
+        default=3.0,
+        metavar="X",
+        help="largest ratio of the sides that cleaning keeps (3.0)",
+    )
+    parser.add_argument(
+        "--tokens-per-batch",
+        type=int,
+        default=25_000,
+        metavar="N",
+        help="budget for which to report how full batches are (25000)",
+    )
+
+
+def run(args):
+    from keras_transformer.batching.prepared import prepare
+
+    sources = {"train": args.train, "dev": args.dev, "test": args.test}
+    if not args.train:
+        sources = {
+            split: given or ["numbers"] for split, given in sources.items()
+        }
+    numbers_only = all(s.startswith("numbers") for s in sources["train"])
+    prepared = prepare(
+        args.output,
+        **sources,
+        vocabulary_size=args.vocabulary_size
+        or (512 if numbers_only else 32_000),
+        kind=args.kind,
+        shared_vocabulary=not args.separate_vocabularies,
+        clean=not args.no_clean,
+        max_characters=args.max_characters,
+        max_ratio=args.max_ratio,
+        swap=args.swap,
+        tokens_per_batch=args.tokens_per_batch,
+    )
+    _report(prepared)
+
+
+def _report(prepared):
+    for split, counts in prepared.manifest["splits"].items():
+        print(
+            f"{split}: {counts['pairs']:,} of {counts['pairs_read']:,} pairs, "
+            f"{counts['source_tokens']:,} source and "
+            f"{counts['target_tokens']:,} target tokens"
+        )
+        for rule, number in counts["pairs_dropped"].items():
+            if number:
+                print(f"  {number:,} dropped: {rule.replace('_', ' ')}")
+    batches = prepared.manifest["batches"]
+    print(
+        f"Batches of {batches['tokens_per_batch']:,} tokens are "
+        f"{batches['real_token_share']:.1%} real, in "
+        f"{batches['distinct_shapes']} shapes."
+    )
+    print(
+        f"Wrote {prepared.folder}. Next: keras-transformer train "
+        f"{prepared.folder}"
+    )

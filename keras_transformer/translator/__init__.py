@@ -1,0 +1,16 @@
+"""Text to text: a tokenizer, a model and a search."""
+
+from keras_transformer.translator.alignment import word_alignment
+from keras_transformer.translator.loading import load
+from keras_transformer.translator.splitting import split_text
+from keras_transformer.translator.translation import AttentionMap, Translation
+from keras_transformer.translator.translator import Translator
+
+__all__ = [
+    "AttentionMap",
+    "Translation",
+    "Translator",
+    "load",
+    "split_text",
+    "word_alignment",
+]

@@ -1,0 +1,116 @@
+"""Loads a translator from a folder, or the one that ships."""
+
+import json
+import re
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.model import Transformer
+from keras_transformer.tokenizer import Tokenizer
+from keras_transformer.translator.translator import (
+    MAX_SOURCE_LENGTH,
+    Translator,
+)
+
+# Beside a SavedModel's own files; TensorFlow leaves this folder alone.
+EXTRA = "assets.extra"
+
+
+def load(folder=None):
+    """Loads a translator.
+
+    Args:
+        folder: What `Translator.save` wrote; or what `export_saved_model`
+            wrote, one version or all; or the folder of a training run, of
+            which the better one of its best and its averaged weights is
+            taken. By default the model that ships, from English to German.
+    """
+    folder = shipped_model() if folder is None else Path(folder)
+    result = folder / "result.json"
+    if result.is_file():
+        folder = folder / json.loads(result.read_text())["use"]
+    elif (folder / "best").is_dir():
+        folder = folder / "best"
+    elif versions := exported_versions(folder):
+        folder = folder / str(max(versions))
+    if (folder / EXTRA / "metadata.json").is_file():
+        return _load_exported(folder)
+    if (folder / "config.json").is_file():
+        return _load_saved(folder)
+    raise FileNotFoundError(
+        "`folder` must be a saved translator, an exported model or a run "
+        f"folder with at least one validation. Received: {folder}, which has "
+        "neither a config.json nor a version of a model. "
+        "Train one with `keras-transformer train`."
+    )
+
+
+def shipped_model():
+    """The folder of the model that comes with the package."""
+    package = Path(__file__).parents[1]
+    # In an installed package it is inside, in the repository beside.
+    for folder in (package / "saved_models", package.parent / "saved_models"):
+        if (folder / "en-de").is_dir():
+            return folder / "en-de"
+    raise FileNotFoundError(
+        "The model that ships must be installed with the package. Received: "
+        f"an installation at {package} without saved_models/en-de. "
+        "Install the package again, or name a model of your own."
+    )
+
+
+def exported_versions(folder):
+    """Numbers of the versions in the folder of an exported model."""
+    if not folder.is_dir():
+        return []
+    names = [child.name for child in folder.iterdir() if child.is_dir()]
+    return [int(name) for name in names if re.fullmatch(r"[1-9]\d*", name)]
+
+
+def _load_saved(folder):
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("class")
+    max_source_length = config.pop("max_source_length", MAX_SOURCE_LENGTH)
+    model = _model(config)
+    model.load_weights(folder / "model.weights.h5")
+    names = ["tokenizer.model"]
+    if not (folder / names[0]).is_file():
+        names = ["source.model", "target.model"]
+    return Translator(model, _tokenizer(folder, names), max_source_length)
+
+
+def _load_exported(folder):
+    """The translator that is inside of a SavedModel, with its weights."""
+    extra = folder / EXTRA
+    about = json.loads((extra / "metadata.json").read_text("utf-8"))
+    model = _model(about["model"])
+    stored = {
+        weight.path: tf.Variable(
+            tf.zeros(
+                weight.shape,
+                about["settings"]["weights"]
+                if weight.dtype == "float32"
+                else weight.dtype,
+            )
+        )
+        for weight in model.weights
+    }
+    checkpoint = tf.train.Checkpoint(weights=stored)
+    checkpoint.read(str(folder / "variables" / "variables")).expect_partial()
+    for weight in model.weights:
+        weight.assign(tf.cast(stored[weight.path], weight.dtype))
+    tokenizer = _tokenizer(extra, about["tokenizers"])
+    return Translator(model, tokenizer, about["max_source_length"])
+
+
+def _model(config):
+    config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
+    return Transformer.from_config(config)
+
+
+def _tokenizer(folder, names):
+    """One for both languages, or one for each."""
+    tokenizers = [Tokenizer.load(folder / name) for name in names]
+    return tokenizers[0] if len(tokenizers) == 1 else tuple(tokenizers)

@@ -1,0 +1,448 @@
+"""Translates text: in order, in batches, in parts where it is too long."""
+
+import json
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer import decoding
+from keras_transformer.layers import arguments, padding_mask
+from keras_transformer.tokenizer import END, START, Tokenizer
+from keras_transformer.translator.alignment import word_alignment
+from keras_transformer.translator.batches import (
+    padded,
+    padded_rows,
+    rows_by_length,
+)
+from keras_transformer.translator.splitting import split_text
+from keras_transformer.translator.translation import (
+    AttentionMap,
+    Translation,
+    join,
+)
+
+# The longest source, where training did not say how long its sources were.
+MAX_SOURCE_LENGTH = 256
+# The score of a hypothesis that a search did not find.
+NONE_FOUND = -1e9
+
+
+class Translator:
+    """Translates sentences.
+
+    Args:
+        model: A `Transformer`.
+        tokenizer: A `Tokenizer`, or a tuple of two, for source and target.
+        max_source_length: Most pieces that the model was trained to read at
+            once. What is longer is translated in parts.
+    """
+
+    def __init__(self, model, tokenizer, max_source_length=MAX_SOURCE_LENGTH):
+        arguments.check_sizes(max_source_length=max_source_length)
+        positions = model.source_positions
+        if positions.kind == "learned":  # one of them is for the end
+            max_source_length = min(max_source_length, positions.max_length - 1)
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_source_length = max_source_length
+        one = isinstance(tokenizer, Tokenizer)
+        self.source_tokenizer = tokenizer if one else tokenizer[0]
+        self.target_tokenizer = tokenizer if one else tokenizer[1]
+        self._graphs = {}
+
+    def translate(
+        self,
+        sentences,
+        beam_size=4,
+        length_penalty=0.6,
+        *,
+        num_results=1,
+        max_extra_length=50,
+        min_length=0,
+        no_repeat_ngram_size=0,
+        prefix=None,
+        temperature=None,
+        top_k=None,
+        top_p=None,
+        seed=None,
+        attention=False,
+        tokens_per_batch=4096,
+        progress=None,
+    ):
+        """Translates any number of sentences.
+
+        It looks for the likeliest translation by beam search. With
+        `temperature`, `top_k` or `top_p` it draws one at random instead.
+
+        Args:
+            sentences: A list of strings, or one string. A blank one gives an
+                empty translation. One of more than `max_source_length` pieces
+                is translated in parts, with a warning.
+            beam_size: Number of hypotheses kept open; 1 is greedy search.
+            length_penalty: α in the paper.
+            num_results: Number of translations for each sentence. The best
+                one has the others as its `alternatives`.
+            max_extra_length: How many tokens longer than its source a
+                translation may grow.
+            min_length: Number of tokens before a translation may end.
+            no_repeat_ngram_size: If above 0, no sequence of so many tokens
+                comes twice in a translation.
+            prefix: Text that translations begin with: a string, or a list with
+                one for each sentence. Best are whole words, with no space at
+                the end.
+            temperature: What logits are divided by. Below 1 likely tokens
+                become likelier.
+            top_k: If given, only so many of the likeliest tokens are drawn
+                from.
+            top_p: If given, only the fewest of the likeliest tokens are drawn
+                from that have this share of the probability.
+            seed: A whole number that decides what is drawn. Equal sentences
+                get equal translations. By default others come each time.
+            attention: Whether to return attention and alignment, too.
+            tokens_per_batch: Most source tokens translated at once.
+            progress: A function that is told how many more sentences are done.
+
+        Returns:
+            A list of `Translation` in the order of the sentences, or one for
+            one string.
+        """
+        alone = isinstance(sentences, str)
+        sentences = _checked("sentences", [sentences] if alone else sentences)
+        search, options, tensors = _search(
+            beam_size, num_results, temperature, top_k, top_p, seed
+        )
+        options.update(
+            length_penalty=length_penalty,
+            max_extra_length=max_extra_length,
+            min_length=min_length,
+            no_repeat_ngram_size=no_repeat_ngram_size,
+        )
+        parts = [self._parts(sentence) for sentence in sentences]
+        _warn_of_parts(parts, self.max_source_length)
+        texts = [text for each in parts for text, _ in each]
+        sources = self.source_tokenizer.tokenize(texts, add_end=True)
+        ids = {"source_ids": sources}
+        if prefix is not None:
+            ids["prefix_ids"] = self._prefixes(prefix, parts)
+        nothing = Translation("", 0.0, [], alignment=[] if attention else None)
+        n_bests = [[nothing]] * len(texts)
+        blank = [row for row, text in enumerate(texts) if not text.strip()]
+        tell = _teller(parts, progress)
+        tell(blank)
+        lengths = [len(source) for source in sources]
+        for rows in rows_by_length(lengths, tokens_per_batch, without=blank):
+            found = self._run(
+                search, {**padded_rows(ids, rows), **tensors}, **options
+            )
+            read = self._read([sources[row] for row in rows], found, attention)
+            for row, n_best in zip(rows, read):
+                n_bests[row] = n_best
+            tell(rows)
+        n_bests = iter(n_bests)
+        results = [join(each, [next(n_bests) for _ in each]) for each in parts]
+        return results[0] if alone else results
+
+    def score(self, sentences, translations, length_penalty=0.6):
+        """Scores given translations.
+
+        With the same `length_penalty`, a translation scores what it scored
+        when it was found, if its text has the same pieces again.
+
+        Args:
+            sentences: A list of strings, or one string.
+            translations: As many strings.
+            length_penalty: α in the paper. 0 gives plain log-probabilities.
+
+        Returns:
+            A list of floats, or one for one string.
+        """
+        if isinstance(sentences, str):
+            return self.score([sentences], [translations], length_penalty)[0]
+        sentences = _checked("sentences", sentences)
+        translations = _checked("translations", translations)
+        if len(sentences) != len(translations):
+            raise ValueError(
+                "There must be one translation for each sentence. Received: "
+                f"{len(sentences)} sentences, {len(translations)} "
+                "translations. Give lists of the same length."
+            )
+        ids = {
+            "source_ids": self.source_tokenizer.tokenize(
+                sentences, add_end=True
+            ),
+            "target_ids": self.target_tokenizer.tokenize(
+                translations, add_end=True
+            ),
+        }
+        lengths = [max(map(len, pair)) for pair in zip(*ids.values())]
+        scores = np.zeros(len(lengths))
+        for rows in rows_by_length(lengths, tokens_per_batch=4096):
+            scores[rows] = self._run(
+                decoding.score,
+                padded_rows(ids, rows),
+                length_penalty=length_penalty,
+            )
+        return scores.tolist()
+
+    def attention(self, sentence, translation=None):
+        """The attention weights of all layers and heads in one translation.
+
+        Args:
+            sentence: A string.
+            translation: A string; by default what `translate` gives.
+
+        Returns:
+            A dictionary of `AttentionMap`: `"encoder"`, where source looks at
+            source, `"decoder"`, where the translation looks at what is written
+            already, and `"memory"`, where it looks at the source.
+        """
+        (sentence,) = _checked("sentence", [sentence])
+        if translation is None:
+            translation = self.translate(sentence).text
+        (translation,) = _checked("translation", [translation])
+        source = self.source_tokenizer.tokenize(sentence, add_end=True)
+        target = self.target_tokenizer.tokenize(translation)
+        read = [self.source_tokenizer.pieces[i] for i in source]
+        start, *written, end = (
+            self.target_tokenizer.pieces[i] for i in (START, *target, END)
+        )
+        labels = {
+            "encoder": (read, read),
+            "decoder": ([*written, end], [start, *written]),
+            "memory": ([*written, end], read),
+        }
+        weights = self._attention([source], [target], tuple(labels))
+        return {
+            kind: AttentionMap(weights[kind][0].numpy(), *labels[kind])
+            for kind in labels
+        }
+
+    def save(self, folder):
+        """Writes a folder that `load` reads: beside, then renamed."""
+        folder = Path(folder)
+        beside = folder.with_name(folder.name + ".partial")
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(parents=True)
+        config = {
+            "class": "Transformer",
+            "max_source_length": self.max_source_length,
+            **self.model.get_config(),
+        }
+        (beside / "config.json").write_text(json.dumps(config, indent=2))
+        self.model.save_weights(beside / "model.weights.h5")
+        if isinstance(self.tokenizer, Tokenizer):
+            self.tokenizer.save(beside / "tokenizer.model")
+        else:
+            self.source_tokenizer.save(beside / "source.model")
+            self.target_tokenizer.save(beside / "target.model")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(beside, folder)
+
+    def _parts(self, text):
+        """`[(part, gap), ...]`: the text alone, if it is short enough."""
+
+        def fits(text):
+            limit = self.max_source_length
+            # A piece has at least one byte, a character at most four.
+            return (
+                4 * len(text) <= limit
+                or len(self.source_tokenizer.tokenize(text)) <= limit
+            )
+
+        if fits(text):
+            return [(text, "")]
+        return split_text(text.strip(), fits)
+
+    def _prefixes(self, prefix, parts):
+        """Ids that each part begins with: none but for the first."""
+        if isinstance(prefix, str):
+            prefix = [prefix] * len(parts)
+        prefix = _checked("prefix", prefix)
+        if len(prefix) != len(parts):
+            raise ValueError(
+                "`prefix` must be a string, or a list with one for each "
+                f"sentence. Received: {len(prefix)} for {len(parts)} "
+                'sentences. Give "" where there is none.'
+            )
+        ids = self.target_tokenizer.tokenize(prefix)
+        return [
+            first if number == 0 else []
+            for first, each in zip(ids, parts)
+            for number in range(len(each))
+        ]
+
+    def _read(self, sources, found, attention):
+        """For each source its translations, best first."""
+        hypotheses = [
+            (row, [i for i in ids if i > END], score)
+            for row, (n_best, scores) in enumerate(
+                zip(found.ids.numpy().tolist(), found.scores.numpy().tolist())
+            )
+            for rank, (ids, score) in enumerate(zip(n_best, scores))
+            if rank == 0 or score > NONE_FOUND
+        ]
+        targets = [ids for _, ids, _ in hypotheses]
+        texts = self.target_tokenizer.detokenize(targets)
+        weights = [None] * len(hypotheses)
+        if attention:
+            weights = self._attention(
+                [sources[row] for row, _, _ in hypotheses], targets, ("memory",)
+            )["memory"].numpy()
+        n_bests = [[] for _ in sources]
+        for (row, ids, score), text, attended in zip(
+            hypotheses, texts, weights
+        ):
+            n_bests[row].append(
+                self._translation(sources[row], ids, score, text, attended)
+            )
+        return n_bests
+
+    def _translation(self, source, target, score, text, weights):
+        source_tokens = [self.source_tokenizer.pieces[i] for i in source[:-1]]
+        tokens = [self.target_tokenizer.pieces[i] for i in target]
+        alignment = None
+        if weights is not None:
+            rows, columns = len(tokens) + 1, len(source_tokens) + 1
+            weights = weights[:, :, :rows, :columns].copy()  # no padding
+            alignment = word_alignment(weights, source_tokens, tokens)
+        return Translation(
+            text=text,
+            score=score,
+            tokens=tokens,
+            source_tokens=source_tokens,
+            attention=weights,
+            alignment=alignment,
+        )
+
+    def _attention(self, sources, targets, kinds):
+        """Weights, `(batch, layers, heads, rows, columns)`, of each kind."""
+        return self._run(
+            _attention_weights,
+            {
+                "source_ids": padded(sources),
+                "target_ids": padded([[START, *ids] for ids in targets]),
+            },
+            kinds=kinds,
+        )
+
+    def _run(self, function, tensors, **options):
+        """Calls a function of the model in a graph that serves all sizes.
+
+        There is one graph for each choice of options.
+        """
+        key = (function, *tensors, *options.items())
+        if key not in self._graphs:
+            # Autograph would read all of the source code, for nothing: loops
+            # over tensors are written as such.
+            self._graphs[key] = tf.function(
+                lambda tensors: function(self.model, **tensors, **options),
+                input_signature=[{name: _SPECS[name] for name in tensors}],
+                autograph=False,
+            )
+        return self._graphs[key](tensors)
+
+
+_IDS = tf.TensorSpec((None, None), tf.int32)
+_SPECS = {
+    "source_ids": _IDS,
+    "target_ids": _IDS,
+    "prefix_ids": _IDS,
+    "seed": tf.TensorSpec((), tf.int32),
+}
+
+
+def _checked(name, texts):
+    """A list of strings, or a sentence on what is none."""
+    if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
+        texts = [texts]
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(
+                f"`{name}` must be a string or a list of strings. Received: "
+                f"{text!r:.80} (of type {type(text).__name__}) as number "
+                f"{number}. Turn it into a string first."
+            )
+    return texts
+
+
+def _search(beam_size, num_results, temperature, top_k, top_p, seed):
+    """The function that the arguments ask for, its options and tensors."""
+    if temperature is not None or top_k is not None or top_p is not None:
+        options = {
+            "num_results": num_results,
+            "temperature": 1.0 if temperature is None else temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+        }
+        return decoding.sample, options, {"seed": _drawn_or(seed)}
+    if seed is not None:
+        raise ValueError(
+            "`seed` is for random translations. Received: "
+            f"seed={seed} without `temperature`, `top_k` or `top_p`. "
+            "Give one of these, or leave it out."
+        )
+    if beam_size == num_results == 1:
+        return decoding.greedy_search, {}, {}
+    options = {"beam_size": beam_size, "num_results": num_results}
+    return decoding.beam_search, options, {}
+
+
+def _drawn_or(seed):
+    """The seed as an int32; without one, a number that comes only once."""
+    if seed is None:
+        seed = np.random.randint(2**31)
+    if not isinstance(seed, int):
+        raise ValueError(
+            f"`seed` must be a whole number. Received: seed={seed!r}. "
+            "Leave it out for other translations each time."
+        )
+    return np.int32(seed % 2**31)
+
+
+def _warn_of_parts(parts, limit):
+    counts = [len(each) for each in parts if len(each) > 1]
+    if counts:
+        warnings.warn(
+            "Translated in parts, as the model was trained for at most "
+            f"{limit} pieces at once: {len(counts):,} of {len(parts):,} "
+            f"sentences, in {sum(counts):,} parts.",
+            stacklevel=3,
+        )
+
+
+def _teller(parts, progress):
+    """A function of rows of parts that are done: it tells whole sentences."""
+    owners = [number for number, each in enumerate(parts) for _ in each]
+    left = [len(each) for each in parts]
+
+    def tell(rows):
+        for row in rows:
+            left[owners[row]] -= 1
+        if progress is not None:
+            progress(sum(not left[i] for i in {owners[row] for row in rows}))
+
+    return tell
+
+
+def _attention_weights(model, source_ids, target_ids, kinds):
+    memory, encoder = model.encode(source_ids, return_attention_scores=True)
+    _, decoder = model.decode(
+        target_ids,
+        memory,
+        padding_mask(source_ids),
+        return_attention_scores=True,
+    )
+    weights = {
+        "encoder": encoder,
+        "decoder": [layer["self"] for layer in decoder],
+        "memory": [layer["memory"] for layer in decoder],
+    }
+    return {
+        kind: tf.cast(tf.stack(weights[kind], axis=1), tf.float32)
+        for kind in kinds
+    }

@@ -1,0 +1,255 @@
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from keras_transformer import cli
+from tests.untrained import SENTENCES, untrained
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return untrained()
+
+
+@pytest.fixture(scope="module")
+def model(translator, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "saved"
+    translator.save(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def run(model, capfd):
+    """Runs a verb; gives its exit code, output and errors."""
+
+    def run(verb, *arguments):
+        code = cli.main([verb, *arguments, "--model", model])
+        return code, *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """What is written to it comes from standard input."""
+    reads, writes = os.pipe()
+    monkeypatch.setattr("sys.stdin", os.fdopen(reads))
+    return os.fdopen(writes, "wb")
+
+
+@pytest.fixture(scope="module")
+def expected(translator):
+    """Each found by greedy search, which needs the least time."""
+    return [result.text for result in translator.translate(SENTENCES, 1)]
+
+
+def test_arguments_and_files_give_the_same_lines(run, expected, tmp_path):
+    lines = "".join(f"{text}\n" for text in expected)
+    result = run("translate", *SENTENCES, "--beam-size", "1")
+    assert result == (0, lines, "")
+    path, output = tmp_path / "lines.txt.gz", tmp_path / "out.txt"
+    path.write_bytes(gzip.compress("\n".join(SENTENCES).encode()))
+    command = ("translate", "--file", str(path), "--output", str(output))
+    told = f"Wrote {output}, 4 lines translated.\n"
+    assert run(*command, "--beam-size", "1") == (0, told, "")
+    assert output.read_text("utf-8") == lines
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_each_line_in_is_a_line_out(run, expected, stdin):
+    stdin.write("a\u2028house\r\n\na house".encode())
+    stdin.close()
+    code, out, _ = run("translate", "--beam-size", "1")
+    assert code == 0
+    assert len(out.split("\n")) == 4
+    assert out.split("\n")[1:] == ["", expected[1], ""]
+
+
+def test_columns_hold_what_json_holds(run, tmp_path):
+    command = ["translate", "a house", "", "--n-best", "2", "--alignments"]
+    code, out, _ = run(*command, "--json")
+    assert code == 0
+    row, blank = map(json.loads, out.splitlines())
+    assert list(row) == [
+        *("source", "text", "score", "tokens", "alignment", "alternatives")
+    ]
+    assert (blank["text"], blank["alternatives"]) == ("", [])
+    code, out, _ = run(*command, "--scores")
+    assert code == 0
+    lines = [line.split("\t") for line in out.split("\n")[:4]]
+    for line, found in zip(lines, (row, *row["alternatives"])):
+        assert float(line[0]) == pytest.approx(found["score"], abs=1e-4)
+        assert line[1] == found["text"].replace("\t", " ")
+        pairs = [list(map(int, pair.split("-"))) for pair in line[2].split()]
+        assert pairs == found["alignment"]
+        assert pairs
+    assert lines[2:] == [["0.0000", "", ""], [""]]
+
+
+def test_long_lines_are_told_once(tmp_path, capsys):
+    untrained(max_source_length=12).save(tmp_path / "saved")
+    text = "A house. Two red houses. Zwei rote Häuser."
+    command = ["translate", "a house", text, "--json", "--beam-size", "1"]
+    assert cli.main([*command, "--model", str(tmp_path / "saved")]) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("1 of 2 lines were longer than the 12 pieces")
+    short, long = map(json.loads, out.splitlines())
+    assert "parts" not in short
+    assert len(long["parts"]) == 3
+
+
+def test_half_an_output_file_has_another_name(run, expected, tmp_path):
+    lines, output = tmp_path / "lines.txt", tmp_path / "out.txt"
+    lines.write_bytes(b"a house\n\xff\n")
+    command = ("translate", "--file", str(lines), "--output", str(output))
+    code, _, err = run(*command, "--beam-size", "1")
+    assert code == 2
+    assert "Line 2 of" in err
+    assert not output.exists()
+    partial = tmp_path / "out.txt.partial"
+    assert str(partial) in err
+    assert partial.read_text("utf-8") == expected[1] + "\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a house", "--file", "x.txt"], "Leave one out"),
+        (["--file", "nowhere.txt"], "nowhere.txt, which does not exist"),
+        (["a house", "--seed", "1"], "`seed` is for random translations"),
+        (["a house", "--beam-size", "0"], "`beam_size` must be"),
+        (["a house", "--output", "no/folder.txt"], "No such file"),
+    ],
+)
+def test_what_does_not_fit_gets_a_sentence(run, arguments, message):
+    code, out, err = run("translate", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("translate: ")
+    assert message in err
+
+
+def test_a_missing_model_gets_a_sentence(tmp_path, capsys):
+    command = ["translate", "x", "--model", str(tmp_path / "nowhere")]
+    assert cli.main(command) == 2
+    message = capsys.readouterr().err
+    assert "nowhere" in message
+    assert "Traceback" not in message
+
+
+def test_lines_are_translated_as_they_come_until_ctrl_c(
+    model, expected, stdin, monkeypatch, capsys
+):
+    out_read, out_write = os.pipe()
+    monkeypatch.setattr("sys.stdout", os.fdopen(out_write, "w"))
+    stdin.write(b"a house\n")
+    stdin.flush()  # and it stays open: more may come
+    seen = []
+
+    def stop_after_a_line():
+        with os.fdopen(out_read, encoding="utf-8") as file:
+            seen.append(file.readline())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    reader = threading.Thread(target=stop_after_a_line)
+    reader.start()
+    code = cli.main(["translate", "--beam-size", "1", "--model", model])
+    reader.join()
+    stdin.close()
+    assert code == 130
+    assert seen == [expected[1] + "\n"]
+    assert capsys.readouterr().err == "Stopped.\n"
+
+
+def test_a_closed_pipe_ends_quietly(model, monkeypatch, capsys):
+    reads, writes = os.pipe()
+    os.close(reads)
+    monkeypatch.setattr("sys.stdout", os.fdopen(writes, "w"))
+    command = ["translate", "a house", "--beam-size", "1", "--model", model]
+    assert cli.main(command) == 141
+    assert capsys.readouterr().err == ""
+
+
+def test_a_test_set_is_evaluated(run, expected, tmp_path):
+    pairs, saved = tmp_path / "test.tsv", tmp_path / "out.txt"
+    rows = zip(SENTENCES, expected)
+    pairs.write_text("".join(f"{s}\t{t}\n" for s, t in rows), "utf-8")
+    command = ("evaluate", str(pairs), "--save", str(saved))
+    code, out, _ = run(*command, "--beam-size", "1")
+    assert code == 0
+    count, bleu, chrf, lowercase, exact, wrote = out.splitlines()
+    assert count == "4 sentences"
+    assert bleu.startswith("BLEU    ")
+    assert "case:mixed" in bleu
+    assert chrf.startswith("chrF    100.00 (nrefs:1|case:mixed|eff:yes|nc:6")
+    assert lowercase.startswith("BLEU lc ")
+    assert "case:lc|eff:no|tok:13a" in lowercase
+    assert exact == "exact   100.0%"
+    assert wrote == f"Wrote {saved}"
+    assert saved.read_text("utf-8").splitlines() == expected
+
+
+def test_a_test_set_must_not_be_empty(run, tmp_path):
+    (tmp_path / "test.tsv").touch()
+    code, _, err = run("evaluate", str(tmp_path / "test.tsv"))
+    assert code == 2
+    assert "at least one pair" in err
+
+
+@pytest.mark.parametrize(
+    ("head", "suffix", "start"),
+    [
+        ("all", "png", b"\x89PNG"),
+        ("average", "png", b"\x89PNG"),
+        ("2", "png", b"\x89PNG"),
+        ("1", "html", b"<!doctype html>"),
+    ],
+)
+def test_attention_is_drawn(run, tmp_path, head, suffix, start):
+    output = tmp_path / f"map.{suffix}"
+    code, out, _ = run(
+        *("attention", "a house", "--translation", "ein $Haus$"),
+        *("--head", head, "--kind", "decoder", "--output", str(output)),
+    )
+    assert (code, out) == (0, f"a house → ein $Haus$\nWrote {output}\n")
+    assert output.read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a house", "--output", "map.jpg"], "end with .png or .html"),
+        (["a house", "--layer", "0"], "from 1 to 1. Received: --layer 0"),
+        (["a house", "--head", "mean"], "or average. Received: --head mean"),
+        ([" "], "Received a blank one"),
+    ],
+)
+def test_attention_that_is_not_there_gets_a_sentence(
+    run, tmp_path, monkeypatch, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("attention", *arguments)
+    assert code == 2
+    assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_translating_imports_no_more_than_it_needs(model):
+    program = f"""
+import sys
+sys.argv[0] = "keras-transformer"
+from keras_transformer import cli
+assert cli.main(["translate", "a house", "--model", {model!r}]) == 0
+heavy = {{"matplotlib", "pandas", "sacrebleu", "tensorflow_datasets"}}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+import matplotlib.figure  # it is hidden for TensorFlow's import alone
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
