@@ -8,6 +8,7 @@ whatever runs the model, TF Serving too, gives every valid UTF-8 string back
 exactly. Bytes that are no UTF-8 come back as U+FFFD each.
 """
 
+import hashlib
 import io
 import os
 import re
@@ -165,10 +166,13 @@ class Tokenizer:
         import tensorflow as tf
         import tensorflow_text as tf_text
 
+        # In a SavedModel the vocabulary is found by its name alone. Without a
+        # name of its own, one of two would stand in for the other.
+        name = f"vocabulary_{hashlib.sha256(self._model).hexdigest()[:16]}"
         # A tf.function may be the first to ask; its resource outlives it.
         with tf.init_scope():
             return tf_text.SentencepieceTokenizer(
-                self._model, out_type=tf.int32
+                self._model, out_type=tf.int32, name=name
             )
 
     def tokenize(self, text, add_start=False, add_end=False):
