@@ -1,0 +1,1 @@
+"""A server for trying out: TF Serving's REST interface, and a page."""
