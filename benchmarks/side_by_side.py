@@ -28,7 +28,8 @@ def compare(make_step, candidates, case, repeats=7, threads=2):
 
     Returns:
         For each candidate `{"milliseconds": median, "megabytes": peak growth
-        of memory}`, or `{"error": words}`.
+        of memory, "ready_seconds": until the work was done for the first
+        time}`, or `{"error": words}`.
     """
     context = multiprocessing.get_context("spawn")
     workers = {}
@@ -58,13 +59,16 @@ def compare(make_step, candidates, case, repeats=7, threads=2):
 def _work(pipe, make_step, candidate, case, threads):
     os.environ["OMP_NUM_THREADS"] = str(threads)
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    begin = time.perf_counter()
     try:
         step = make_step(candidate, case)
         before = _memory("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # forget earlier peaks
         step()
+        ready_seconds = time.perf_counter() - begin
         step()
-        pipe.send({"megabytes": (_memory("VmHWM") - before) / 1024})
+        megabytes = (_memory("VmHWM") - before) / 1024
+        pipe.send({"megabytes": megabytes, "ready_seconds": ready_seconds})
     except Exception as error:
         pipe.send({"error": f"{type(error).__name__}: {error}"[:200]})
         return
