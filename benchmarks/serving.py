@@ -20,6 +20,7 @@ import http.client
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -53,15 +54,17 @@ def main():
     args = parser.parse_args()
     if args.serve:
         return serve_candidate(args.serve, Path(args.model))
+    # Told to stop, it takes its servers along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     pairs = read_pairs(args.source, split="test")
     texts = [source for source, _ in islice(pairs, args.texts)]
     with tempfile.TemporaryDirectory() as folder:
         write_models(args.model, Path(folder))
-        servers = {name: Server(name, folder) for name in args.only}
+        servers, loads = {}, {}
         try:
-            loads = {
-                name: Load(server, texts) for name, server in servers.items()
-            }
+            for name in args.only:
+                servers[name] = Server(name, folder)
+                loads[name] = Load(servers[name], texts)
             for _ in range(args.turns):
                 for load in loads.values():
                     load.run(args.clients, args.seconds / args.turns)

@@ -40,7 +40,7 @@ def test_a_folder_without_a_number_is_version_1(models):
 def test_only_signatures_of_fixed_rows_are_joined(toy_folder):
     signatures = load_servable(toy_folder).signatures
     joined = {name for name, s in signatures.items() if s.joins}
-    assert joined == set(signatures) - {"attention"}
+    assert joined == set(signatures) - {"attention", "nothing"}
 
 
 def test_a_choice_of_models_is_left_to_the_user(models, capsys):
