@@ -5,10 +5,10 @@ usage: python -m benchmarks.decoding [--sizes 4x128 6x512] [--sentences N]
        python -m benchmarks.decoding --growth
 
 Every system runs in a process of its own with two threads, and they take turns.
-Models are random, and translations have 25 tokens in every system. Ours and CTranslate2 have the same weights, and
-how many of their translations are the same is printed. `--growth` prints the
-time for a token and the memory as translations grow. `--quick` only shows that
-it runs.
+Models are random, and translations have 25 tokens in every system. Ours and
+CTranslate2 have the same weights, and how many of their translations are the
+same is printed. `--growth` prints the time for a token and the memory as
+translations grow. `--quick` only shows that it runs.
 
 What each system is:
     ours            `beam_search` or `greedy_search`, the portable graph

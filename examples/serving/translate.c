@@ -4,8 +4,9 @@
  *     ./translate MODEL/1 "A sentence." "Another one."
  *     ./translate MODEL/1 < lines.txt
  *
- * A sentence in is a line out. The C library of TensorFlow runs the model, as it
- * does inside TF Serving; the tokenizer's operations come with tensorflow-text.
+ * A sentence in is a line out. The C library of TensorFlow runs the model, as
+ * it does inside TF Serving; the tokenizer's operations come with
+ * tensorflow-text.
  * TF_CPP_MIN_LOG_LEVEL=3 in the environment keeps TensorFlow from reporting.
  * Exit code 2 says that a command or a model was wrong, 1 that a translation
  * failed.
@@ -39,14 +40,15 @@ static void check(TF_Status *status, int code, const char *what) {
     fail(code, "%s: %s", what, TF_Message(status));
 }
 
-static void *allocate(void *old, size_t size) {
-  void *memory = realloc(old, size);
+static void *allocate(size_t size) {
+  void *memory = malloc(size);
   if (memory == NULL) fail(1, "out of memory");
   return memory;
 }
 
-/* Where a model's tensors are is written in its MetaGraphDef, a protocol buffer.
- * Of these only fields that hold bytes matter here: messages and strings. */
+/* Where a model's tensors are is written in its MetaGraphDef, a protocol
+ * buffer. Of these only fields that hold bytes matter here: messages and
+ * strings. */
 
 typedef struct {
   const uint8_t *data, *end;
@@ -103,7 +105,8 @@ static TF_Output find_tensor(TF_Graph *graph, Bytes signature, unsigned side,
   Bytes info, name;
   char operation[1024];
   int index = 0;
-  if (!find_entry(signature, side, key, &info) || !next_field(&info, 1, &name) ||
+  if (!find_entry(signature, side, key, &info) ||
+      !next_field(&info, 1, &name) ||
       (size_t)(name.end - name.data) >= sizeof operation)
     fail(2, "the signature has no `%s`; export the model again", key);
   memcpy(operation, name.data, name.end - name.data);
@@ -161,13 +164,19 @@ static void delete_strings(void *data, size_t size, void *unused) {
   free(data);
 }
 
+typedef struct {
+  char *text; /* any bytes, zero among them */
+  size_t length;
+} Sentence;
+
 /* Prints the translations of some sentences, a line each. */
-static void translate(const Model *model, char **sentences, size_t count) {
+static void translate(const Model *model, const Sentence *sentences,
+                      size_t count) {
   int64_t shape[] = {(int64_t)count};
-  TF_TString *strings = allocate(NULL, count * sizeof *strings);
+  TF_TString *strings = allocate(count * sizeof *strings);
   for (size_t i = 0; i < count; i++) {
     TF_StringInit(&strings[i]);
-    TF_StringCopy(&strings[i], sentences[i], strlen(sentences[i]));
+    TF_StringCopy(&strings[i], sentences[i].text, sentences[i].length);
   }
   TF_Tensor *text = TF_NewTensor(TF_STRING, shape, 1, strings,
                                  count * sizeof *strings, delete_strings, NULL);
@@ -195,21 +204,35 @@ static void translate(const Model *model, char **sentences, size_t count) {
 }
 
 static void translate_lines(const Model *model, FILE *file) {
-  char *lines[LINES_AT_ONCE], *line = NULL;
-  size_t count = 0, room = 0;
+  Sentence lines[LINES_AT_ONCE];
+  size_t count = 0;
   ssize_t length;
   do {
+    char *line = NULL;
+    size_t room = 0;
     length = getline(&line, &room, file);
-    if (length >= 0) {
-      if (length > 0 && line[length - 1] == '\n') line[length - 1] = 0;
-      lines[count++] = strdup(line);
+    if (length > 0) {
+      if (line[length - 1] == '\n') length--;
+      lines[count++] = (Sentence){line, (size_t)length};
+    } else {
+      free(line);
+      length = -1;
     }
     if (count == LINES_AT_ONCE || (length < 0 && count > 0)) {
       translate(model, lines, count);
-      while (count > 0) free(lines[--count]);
+      while (count > 0) free(lines[--count].text);
     }
   } while (length >= 0);
-  free(line);
+  if (ferror(file)) fail(1, "cannot read");
+}
+
+static void translate_arguments(const Model *model, char **texts,
+                                size_t count) {
+  Sentence *sentences = allocate(count * sizeof *sentences);
+  for (size_t i = 0; i < count; i++)
+    sentences[i] = (Sentence){texts[i], strlen(texts[i])};
+  translate(model, sentences, count);
+  free(sentences);
 }
 
 int main(int argc, char **argv) {
@@ -223,7 +246,7 @@ int main(int argc, char **argv) {
     fail(2, "usage: translate [--signature NAME] MODEL [SENTENCE ...]");
   Model model = load_model(argv[1], signature);
   if (argc > 2)
-    translate(&model, argv + 2, (size_t)(argc - 2));
+    translate_arguments(&model, argv + 2, (size_t)(argc - 2));
   else
     translate_lines(&model, stdin);
 

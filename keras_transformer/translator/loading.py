@@ -97,8 +97,10 @@ def _load_exported(folder):
         )
         for weight in model.weights
     }
-    checkpoint = tf.train.Checkpoint(weights=stored)
-    checkpoint.read(str(folder / "variables" / "variables")).expect_partial()
+    # Whatever the file lacks is an error; what else it has is not.
+    tf.train.Checkpoint(weights=stored).read(
+        str(folder / "variables" / "variables")
+    ).assert_existing_objects_matched().expect_partial()
     for weight in model.weights:
         weight.assign(tf.cast(stored[weight.path], weight.dtype))
     tokenizer = _tokenizer(extra, about["tokenizers"])
