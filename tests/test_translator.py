@@ -243,5 +243,5 @@ def test_two_vocabularies_are_saved_too(tmp_path):
 
 
 def test_a_folder_that_holds_no_translator_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no config.json"):
+    with pytest.raises(FileNotFoundError, match="neither a config.json"):
         load(tmp_path)

@@ -36,6 +36,12 @@ def add_parser(verbs):
         default="float32",
         help="how to store them; float16 takes half the space (float32)",
     )
+    parser.add_argument(
+        "--samples",
+        metavar="FILE",
+        help="sentences, a line each, to warm servers up with and to show as "
+        "examples (some of the run's)",
+    )
     add_search_flags(parser)
     parser.add_argument(
         "--compile",
@@ -54,6 +60,8 @@ def run(args):
     tf.get_logger().setLevel("ERROR")
     print("Writing the graphs, which takes about half a minute ...", flush=True)
     samples, origin = _history(Path(args.model))
+    if args.samples:
+        samples = Path(args.samples).read_text("utf-8").splitlines()
     folder = export_saved_model(
         translator,
         args.to,

@@ -55,8 +55,8 @@ def export_saved_model(
             translations may grow to. More take more memory.
         jit_compile: Whether XLA compiles the searches. TF Serving runs such a
             model only with a flag.
-        samples: Some sentences, for the requests that warm a server up.
-            Defaults to pieces of the vocabulary in a row.
+        samples: Some sentences, as examples and for the requests that warm a
+            server up. Those default to pieces of the vocabulary in a row.
         origin: A dictionary of what the model was made from, for its card.
 
     Returns:
@@ -90,7 +90,6 @@ def export_saved_model(
         "tokens_per_batch": tokens_per_batch,
         "jit_compile": jit_compile,
     }
-    samples = list(samples or _samples(translator.source_tokenizer))
     folder = _version_folder(Path(path), name, version)
     beside = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
@@ -103,7 +102,7 @@ def export_saved_model(
             "origin": origin,
             "parameters": translator.model.count_params(),
             "settings": settings,
-            "samples": samples,
+            "samples": list(samples or ()),
         }
         _write_extras(beside, translator, about, functions)
         os.rename(beside, folder)
@@ -146,7 +145,7 @@ def _write_extras(folder, translator, about, functions):
         extra / "tf_serving_warmup_requests",
         about["name"],
         functions,
-        about["samples"],
+        about["samples"] or _samples(translator.source_tokenizer),
     )
 
 
