@@ -46,6 +46,8 @@ def compare(make_step, candidates, case, repeats=7, threads=2):
     for _ in range(repeats):
         for name in alive:
             pipe = workers[name][1]
+            # Threads of the one before spin for a while after their work.
+            time.sleep(0.5)
             pipe.send("again")
             times[name].append(pipe.recv())
     for name in alive:
