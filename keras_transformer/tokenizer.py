@@ -252,6 +252,11 @@ class Tokenizer:
 
         return self.in_graph.detokenize(tf.cast(ids, tf.int32))
 
+    @property
+    def fingerprint(self):
+        """A checksum: equal for tokenizers that are the same."""
+        return hashlib.sha256(self._model).hexdigest()
+
     def __eq__(self, other):
         return isinstance(other, Tokenizer) and self._model == other._model
 

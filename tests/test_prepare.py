@@ -342,3 +342,14 @@ def test_the_manifest_is_plain_json(here, corpus):
     assert set(manifest["files"]) == names - {"manifest.json"}
     shutil.move("out", "moved")  # nothing in it names its own place
     assert texts("moved") == PAIRS
+
+
+def test_a_vocabulary_that_is_there_is_taken(here, capsys):
+    write_tsv(here / "train.tsv", PAIRS[:200])
+    Tokenizer.train((s for pair in PAIRS for s in pair), 300).save("own.model")
+    command = ["prepare", "out", "--train", "train.tsv", "--tokenizer"]
+    assert main([*command, "own.model"]) == 0
+    assert load_prepared("out").tokenizer == Tokenizer.load("own.model")
+    assert sorted(texts("out")) == sorted(map(tuple, PAIRS[:200]))
+    assert main([*command, "own.model", "own.model", "own.model"]) == 2
+    assert "two of them" in capsys.readouterr().err

@@ -68,6 +68,7 @@ def prepare(
     max_ratio=3.0,
     swap=False,
     tokens_per_batch=25_000,
+    tokenizer=None,
     verbose=True,
 ):
     """Cleans and tokenises a corpus into a folder of shards.
@@ -90,6 +91,8 @@ def prepare(
         swap: Whether to exchange the sides of all sources.
         tokens_per_batch: Budget for which the manifest gives the share of
             real tokens. Training may choose another.
+        tokenizer: A `Tokenizer`, or two in a tuple, to take instead of
+            learning a vocabulary: for a model that is trained already.
         verbose: Whether to show progress.
 
     Returns:
@@ -112,6 +115,11 @@ def prepare(
         "swap": swap,
         "tokens_per_batch": tokens_per_batch,
     }
+    if tokenizer is not None:
+        given = dict.fromkeys(tokenizer_pair(tokenizer))  # one or two
+        settings["shared_vocabulary"] = len(given) == 1
+        settings["tokenizers"] = [t.fingerprint for t in given]
+        del settings["vocabulary_size"], settings["kind"]
     if output.exists() and (output.is_file() or any(output.iterdir())):
         if _settings_of(output) == settings:
             return load_prepared(output)
@@ -129,6 +137,9 @@ def prepare(
     try:
         with _progress(verbose) as progress:
             if not (partial / "manifest.json").exists():
+                if tokenizer is not None:
+                    for name, each in zip(_names(settings), given):
+                        each.save(partial / name)
                 _build(partial, sources, settings, progress)
     except Exception:
         shutil.rmtree(partial, ignore_errors=True)
@@ -319,16 +330,17 @@ def _mark_duplicates(work, split, part_size=1 << 24):
 
 
 def _learn(partial, counts, settings, progress):
-    """Step 2: learns the vocabulary, or two."""
-    shared = settings["shared_vocabulary"]
-    names = ["tokenizer.model"] if shared else ["source.model", "target.model"]
+    """Step 2: learns the vocabulary, or two, where none is there."""
+    names = _names(settings)
     pairs = counts["kept"]
     share = min(
         1,
         VOCABULARY_SENTENCES / (2 * pairs),
         VOCABULARY_CHARACTERS / max(counts["characters"], 1),
     )
-    for sides, name in zip([(0, 1)] if shared else [(0,), (1,)], names):
+    for sides, name in zip(
+        [(0, 1)] if len(names) == 1 else [(0,), (1,)], names
+    ):
         if (partial / name).exists():
             continue
         advance = progress("learning the vocabulary", round(pairs * share))
@@ -338,6 +350,13 @@ def _learn(partial, counts, settings, progress):
             kind=settings["kind"],
         ).save(partial / name)
     return names
+
+
+def _names(settings):
+    """Files of the vocabularies."""
+    if settings["shared_vocabulary"]:
+        return ["tokenizer.model"]
+    return ["source.model", "target.model"]
 
 
 def _sample(work, counts, share, sides, advance):

@@ -49,6 +49,13 @@ def add_parser(verbs):
         help="a vocabulary for each language; one for both if not given",
     )
     parser.add_argument(
+        "--tokenizer",
+        nargs="+",
+        metavar="FILE",
+        help="vocabulary of a trained model (its tokenizer.model, or its "
+        "source.model and target.model) to take instead of learning one",
+    )
+    parser.add_argument(
         "--no-clean",
         action="store_true",
         help="keep all pairs: empty, repeated, overlong, uneven ones too",
@@ -97,8 +104,17 @@ def run(args):
         max_ratio=args.max_ratio,
         swap=args.swap,
         tokens_per_batch=args.tokens_per_batch,
+        tokenizer=_tokenizer(args.tokenizer),
     )
     _report(prepared)
+
+
+def _tokenizer(paths):
+    """What is in the files: nothing, one for both languages, or one each."""
+    from keras_transformer.tokenizer import Tokenizer
+
+    tokenizers = [Tokenizer.load(path) for path in paths or []]
+    return tuple(tokenizers) if len(tokenizers) > 1 else (*tokenizers, None)[0]
 
 
 def _report(prepared):

@@ -80,6 +80,11 @@ class Settings:
     dtype: str = setting("float32", "float32, mixed_bfloat16 or mixed_float16.")
 
     # Training
+    start_from: str = setting(
+        None,
+        "Trained model to begin with: its sizes, vocabulary and weights.",
+        str,
+    )
     steps: int = setting(None, "Updates to train for.", int)
     epochs: float = setting(None, "Or passes over the data.", float)
     minutes: float = setting(None, "Or time to train for.", float)

@@ -17,6 +17,7 @@ import tensorflow as tf
 from keras_transformer import evaluation, plots
 from keras_transformer.batching import BatchPlan, load_prepared, prepare
 from keras_transformer.model import Transformer
+from keras_transformer.runs import devices
 from keras_transformer.runs.checkpoints import Checkpoints
 from keras_transformer.runs.progress import Progress
 from keras_transformer.runs.settings import read_settings, write_settings
@@ -27,7 +28,7 @@ from keras_transformer.training import (
     TokenAccuracy,
     TransformerSchedule,
 )
-from keras_transformer.translator import Translator
+from keras_transformer.translator import Translator, load
 
 # What may change when a run goes on.
 LIMITS = ("steps", "epochs", "minutes", "patience")
@@ -65,16 +66,19 @@ class Run:
     def __init__(self, settings, folder, say):
         self.settings, self.folder, self.say = settings, folder, say
         # Devices first: they cannot be split once TensorFlow has used them.
-        self.strategy = _strategy(settings.devices)
+        self.strategy = devices.make_strategy(settings.devices)
         keras.utils.set_random_seed(settings.seed)
-        self.is_chief, num_workers = _worker(self.strategy)
+        self.is_chief, num_workers = devices.worker(self.strategy)
         self._open_folder()
+        self.start = None
+        if settings.start_from is not None:
+            self.start = load(settings.start_from, dtype=settings.dtype)
         self.prepared = self._load_data(num_workers)
         self.plan = BatchPlan(
             self.prepared.train,
             tokens_per_batch=settings.tokens_per_batch,
             max_length=settings.max_length,
-            num_replicas=_num_replicas(self.strategy),
+            num_replicas=devices.num_replicas(self.strategy),
             seed=settings.seed,
         )
         self.total_steps = self._total_steps(num_workers)
@@ -241,25 +245,12 @@ class Run:
             vocabulary_size=settings.vocabulary_size or 32_000,
             swap=settings.swap,
             tokens_per_batch=settings.tokens_per_batch,
+            tokenizer=self.start and self.start.tokenizer,
         )
 
     def _model(self):
         settings = self.settings
-        tokenizer = self.prepared.tokenizer
-        sizes = {}
-        if isinstance(tokenizer, tuple):
-            sizes["target_vocabulary_size"] = tokenizer[1].vocabulary_size
-            tokenizer = tokenizer[0]
-        arguments = settings.model_arguments()
-        if arguments.get("position_encoding") == "learned":
-            sizes["max_length"] = settings.max_length + 51
-        model = Transformer.from_preset(
-            settings.preset,
-            vocabulary_size=tokenizer.vocabulary_size,
-            dtype=settings.dtype,
-            **sizes,
-            **arguments,
-        )
+        model = self._new_model() if self.start is None else self._old_model()
         self._rate = TransformerSchedule(
             model.get_config()["hidden_dim"],
             warmup_steps=settings.warmup_steps,
@@ -273,6 +264,48 @@ class Run:
             steps_per_execution=settings.steps_per_execution,
         )
         model.optimizer.build(model.trainable_variables)
+        return model
+
+    def _new_model(self):
+        """A model of the preset and the sizes in the settings."""
+        settings = self.settings
+        tokenizer = self.prepared.tokenizer
+        sizes = {}
+        if isinstance(tokenizer, tuple):
+            sizes["target_vocabulary_size"] = tokenizer[1].vocabulary_size
+            tokenizer = tokenizer[0]
+        arguments = settings.model_arguments()
+        if arguments.get("position_encoding") == "learned":
+            sizes["max_length"] = settings.max_length + 51
+        return Transformer.from_preset(
+            settings.preset,
+            vocabulary_size=tokenizer.vocabulary_size,
+            dtype=settings.dtype,
+            **sizes,
+            **arguments,
+        )
+
+    def _old_model(self):
+        """The model to start from, with this run's rates of dropout."""
+        start, given = self.start, self.settings.model_arguments()
+        if start.tokenizer != self.prepared.tokenizer:
+            raise ValueError(
+                "A model and its data must have the same vocabulary. Received: "
+                f"start_from={self.settings.start_from!r} with a vocabulary "
+                f"other than that of {self.prepared.folder}. Prepare the data "
+                "with `--tokenizer` and the model's own file."
+            )
+        config = start.model.get_config()
+        for name, value in given.items():
+            if "dropout" not in name and value != config[name]:
+                raise ValueError(
+                    "A model keeps its sizes. Received: "
+                    f"{name}={value!r} with start_from="
+                    f"{self.settings.start_from!r}, which has {name}="
+                    f"{config[name]!r}. Leave it out, or start anew."
+                )
+        model = Transformer.from_config({**config, **given})
+        model.set_weights(start.model.get_weights())
         return model
 
     def _longest_source(self):
@@ -362,7 +395,7 @@ class Run:
             f"{goes_on or 'Training'} {self.folder}: {count:,} parameters, "
             f"{len(plan.examples):,} pairs, {plan.steps_per_epoch:,} batches "
             f"an epoch, {plan.real_share:.0%} of them real tokens, "
-            f"{_num_replicas(self.strategy)} replica(s)."
+            f"{devices.num_replicas(self.strategy)} replica(s)."
         )
 
     def _validate(self, logs, watch):
@@ -379,7 +412,7 @@ class Run:
                 self.prepared.dev,
                 tokens_per_batch=self.settings.tokens_per_batch,
                 max_length=self.settings.max_length,
-                num_replicas=_num_replicas(self.strategy),
+                num_replicas=devices.num_replicas(self.strategy),
                 shuffle=False,
             )
             results = self.model.evaluate(
@@ -503,52 +536,6 @@ def _tokens_per_step(plan):
     return float(lengths.sum(dtype=np.int64) + len(lengths)) / (
         plan.steps_per_epoch
     )
-
-
-def _strategy(devices):
-    """No strategy for one device, else what `tf.distribute` has for it."""
-    if "TF_CONFIG" in os.environ:
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    gpus = tf.config.list_physical_devices("GPU")
-    if devices is not None and devices < 1:
-        raise ValueError(
-            f"`devices` must be at least 1. Received: devices={devices}."
-        )
-    if gpus:
-        if devices is not None and devices > len(gpus):
-            raise ValueError(
-                "`devices` cannot exceed the GPUs of this host. Received: "
-                f"devices={devices} with {len(gpus)} GPUs."
-            )
-        names = [f"GPU:{i}" for i in range(devices or len(gpus))]
-    else:
-        names = [f"CPU:{i}" for i in range(devices or 1)]
-        if len(names) > 1:
-            _split_cpu(len(names))
-    return tf.distribute.MirroredStrategy(names) if len(names) > 1 else None
-
-
-def _split_cpu(count):
-    """Several devices on one processor, to try what several GPUs would do."""
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    devices = tf.config.get_logical_device_configuration(cpu) or []
-    if len(devices) < count:
-        tf.config.set_logical_device_configuration(
-            cpu, [tf.config.LogicalDeviceConfiguration()] * count
-        )
-
-
-def _worker(strategy):
-    """Whether this process writes, and how many workers there are."""
-    if strategy is None or "TF_CONFIG" not in os.environ:
-        return True, 1
-    resolver = strategy.cluster_resolver
-    workers = resolver.cluster_spec().num_tasks("worker")
-    return resolver.task_id == 0, workers
-
-
-def _num_replicas(strategy):
-    return strategy.num_replicas_in_sync if strategy else 1
 
 
 def _write_text(path, text):

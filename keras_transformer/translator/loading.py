@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import keras
 import tensorflow as tf
 
 from keras_transformer.model import Transformer
@@ -18,7 +17,7 @@ from keras_transformer.translator.translator import (
 EXTRA = "assets.extra"
 
 
-def load(folder=None):
+def load(folder=None, dtype="float32"):
     """Loads a translator.
 
     Args:
@@ -26,6 +25,9 @@ def load(folder=None):
             wrote, one version or all; or the folder of a training run, of
             which the better one of its best and its averaged weights is
             taken. By default the model that ships, from English to German.
+        dtype: Keras dtype policy to compute with. That of training is not
+            kept: half precision pays there, and costs time on most processors
+            when translating.
     """
     folder = shipped_model() if folder is None else Path(folder)
     result = folder / "result.json"
@@ -36,9 +38,9 @@ def load(folder=None):
     elif versions := exported_versions(folder):
         folder = folder / str(max(versions))
     if (folder / EXTRA / "metadata.json").is_file():
-        return _load_exported(folder)
+        return _load_exported(folder, dtype)
     if (folder / "config.json").is_file():
-        return _load_saved(folder)
+        return _load_saved(folder, dtype)
     raise FileNotFoundError(
         "`folder` must be a saved translator, an exported model or a run "
         f"folder with at least one validation. Received: {folder}, which has "
@@ -69,11 +71,11 @@ def exported_versions(folder):
     return [int(name) for name in names if re.fullmatch(r"[1-9]\d*", name)]
 
 
-def _load_saved(folder):
+def _load_saved(folder, dtype):
     config = json.loads((folder / "config.json").read_text())
     config.pop("class")
     max_source_length = config.pop("max_source_length", MAX_SOURCE_LENGTH)
-    model = _model(config)
+    model = Transformer.from_config({**config, "dtype": dtype})
     model.load_weights(folder / "model.weights.h5")
     names = ["tokenizer.model"]
     if not (folder / names[0]).is_file():
@@ -81,11 +83,11 @@ def _load_saved(folder):
     return Translator(model, _tokenizer(folder, names), max_source_length)
 
 
-def _load_exported(folder):
+def _load_exported(folder, dtype):
     """The translator that is inside of a SavedModel, with its weights."""
     extra = folder / EXTRA
     about = json.loads((extra / "metadata.json").read_text("utf-8"))
-    model = _model(about["model"])
+    model = Transformer.from_config({**about["model"], "dtype": dtype})
     stored = {
         weight.path: tf.Variable(
             tf.zeros(
@@ -105,11 +107,6 @@ def _load_exported(folder):
         weight.assign(tf.cast(stored[weight.path], weight.dtype))
     tokenizer = _tokenizer(extra, about["tokenizers"])
     return Translator(model, tokenizer, about["max_source_length"])
-
-
-def _model(config):
-    config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
-    return Transformer.from_config(config)
 
 
 def _tokenizer(folder, names):

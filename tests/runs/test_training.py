@@ -218,3 +218,36 @@ def test_a_run_on_two_devices(tmp_path):
     assert process.wait(60) == 0
     assert any("2 replica(s)" in line for line in lines)
     assert load(tmp_path / "run").translate("two").score < 0
+
+
+def test_a_run_starts_from_the_weights_of_another(tmp_path, finished, capsys):
+    folder = tmp_path / "tuned"
+    flags = ["--run-folder", str(folder), "--train", "numbers:1000-1999"]
+    flags += ["--start-from", str(finished / "averaged"), "--dropout=0.2"]
+    # So small a rate that the weights stay what they were, but for rounding.
+    flags += ["--learning-rate-scale=1e-9", "--steps=2", "--validate-every=2"]
+    flags += ["--tokens-per-batch=512", "--dtype=mixed_bfloat16"]
+    assert cli.main(["train", *flags]) == 0, capsys.readouterr().err
+    before, after = load(finished / "averaged"), load(folder)
+    assert after.tokenizer == before.tokenizer
+    assert after.model.get_config()["dropout"] == 0.2
+    assert after.model.compute_dtype == "float32"
+    for old, new in zip(before.model.weights, after.model.weights):
+        np.testing.assert_allclose(old, new, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--train", "numbers:0-99", "--hidden-dim=32"], "hidden_dim=16"),
+        (["data"], "--tokenizer"),
+    ],
+)
+def test_what_does_not_fit_the_start_gets_a_sentence(
+    tmp_path, finished, capsys, monkeypatch, flags, words
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["prepare", "data", "--vocabulary-size=300"]) == 0
+    command = ["train", *flags, "--start-from", str(finished / "averaged")]
+    assert cli.main(command) == 2
+    assert words in capsys.readouterr().err
