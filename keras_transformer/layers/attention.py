@@ -447,9 +447,11 @@ def _as_tuple(value):
 def _dense(inputs, kernel, bias):
     """One flat matrix multiplication over all positions."""
     *leading, width = axes.shape_of(inputs)
+    # Keras casts weights in a layer's call only, not in `fill_cache`.
+    kernel = ops.cast(kernel, inputs.dtype)
     outputs = ops.matmul(ops.reshape(inputs, (-1, width)), kernel)
     if bias is not None:
-        outputs = outputs + bias
+        outputs = outputs + ops.cast(bias, inputs.dtype)
     return ops.reshape(outputs, (*leading, kernel.shape[-1]))
 
 

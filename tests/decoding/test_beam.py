@@ -191,3 +191,16 @@ def test_wrong_arguments_are_named(settings, message):
     settings = {"source_ids": np.array([[4, 3]]), **settings}
     with pytest.raises(ValueError, match=message):
         decoding.beam_search(model, **settings)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_a_model_in_mixed_precision_scores_nearly_the_same(
+    dtype, normalize_first
+):
+    full = random_model(3, normalize_first=normalize_first)
+    half = random_model(3, normalize_first=normalize_first, dtype=dtype)
+    ids = sources(np.random.default_rng(0))
+    exact = decoding.beam_search(full, ids, max_length=6)
+    found = decoding.beam_search(half, ids, max_length=6)
+    np.testing.assert_allclose(found.scores, exact.scores, atol=0.1)
