@@ -104,7 +104,9 @@ def make_ours(case, compiled=False):
             search, input_signature=[tf.TensorSpec((None, None), tf.int32)]
         )
         return lambda ids: search(ids).ids.numpy()[:, 0]
-    search = tf.function(search, jit_compile=True)
+    search = tf.function(
+        functools.partial(search, jit_compile=True), jit_compile=True
+    )
 
     def translate(ids):
         # A few shapes: full batches, lengths up to multiples of 8.

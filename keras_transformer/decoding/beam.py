@@ -4,6 +4,7 @@ from keras import ops
 
 from keras_transformer.decoding import search
 from keras_transformer.decoding.constraints import make_constraint
+from keras_transformer.decoding.loop import first_room, grow_all
 from keras_transformer.decoding.search import IMPOSSIBLE, Hypotheses
 from keras_transformer.decoding.step import make_step
 from keras_transformer.layers import arguments
@@ -22,6 +23,7 @@ def beam_search(
     min_length=0,
     prefix_ids=None,
     no_repeat_ngram_size=0,
+    jit_compile=False,
 ):
     """The paper's beam search.
 
@@ -47,6 +49,8 @@ def beam_search(
             of the results and of their scores, and allowed whatever they are.
         no_repeat_ngram_size: If above 0, no sequence of so many tokens comes
             twice in a hypothesis.
+        jit_compile: Whether this is called in what XLA compiles: a
+            `tf.function` with `jit_compile=True`, say.
 
     Returns:
         `Hypotheses`.
@@ -64,7 +68,7 @@ def beam_search(
     limits, limit = search.length_limits(
         model, source_ids, max_extra_length, max_length
     )
-    constrain = make_constraint(
+    constrain, constraint_start = make_constraint(
         model,
         source_ids,
         beam_size,
@@ -73,9 +77,12 @@ def beam_search(
         prefix_ids,
         no_repeat_ngram_size,
     )
-    next_log_probs, past = make_step(model, source_ids, limit, beam_size)
+    next_log_probs, step_start = make_step(
+        model, source_ids, limit, beam_size, jit_compile
+    )
     shape = (batch, beam_size)
-    places = ops.broadcast_to(ops.arange(beam_size, dtype="int32"), shape)
+    room = first_room(limit, jit_compile)
+    places = ops.arange(beam_size, dtype="int32")[None]
     state = {
         "step": ops.zeros((), "int32"),
         # Open hypotheses. All start alike, so only the first may grow.
@@ -83,34 +90,32 @@ def beam_search(
         "last": ops.full(shape, START, "int32"),
         "log_probs": ops.zeros(shape)
         + ops.where(ops.arange(beam_size) > 0, IMPOSSIBLE, 0.0)[None],
-        "past": past,
         # The place that each had among the open ones, at each step.
-        "lines": ops.zeros((*shape, limit), "int32"),
+        "lines": ops.zeros((*shape, room), "int32"),
         # Ended ones, best first.
         "ended_ids": ops.zeros((*shape, limit), "int32"),
         "ended_scores": ops.full(shape, 2 * IMPOSSIBLE, "float32"),
         "num_ended": ops.zeros((batch,), "int32"),
+        "limits": limits,
         "done": ops.equal(limits, 0),
+        **constraint_start,
+        **step_start,
     }
-
-    def is_open(state):
-        return ops.logical_not(ops.all(state["done"]))
 
     def grow(state):
         step, was_done = state["step"], state["done"]
-        log_probs, past = next_log_probs(
-            state["last"], state["past"], step, state["lines"]
-        )
-        log_probs = constrain(log_probs, state["ids"], step)
+        limits = state["limits"]
+        log_probs, past = next_log_probs(state["last"], state, state["lines"])
+        log_probs = constrain(log_probs, state)
         # Two for each beam: even if all end, as many stay open.
         log_probs, tokens = search.likeliest(log_probs, 2 * beam_size)
         count = log_probs.shape[-1]
-        totals = ops.reshape(log_probs, (batch, beam_size, count))
+        totals = ops.reshape(log_probs, (-1, beam_size, count))
         totals = ops.reshape(
-            totals + state["log_probs"][..., None], (batch, -1)
+            totals + state["log_probs"][..., None], (-1, beam_size * count)
         )
         totals, best = ops.top_k(totals, min(2 * beam_size, beam_size * count))
-        tokens = ops.reshape(tokens, (batch, -1))
+        tokens = ops.reshape(tokens, (-1, beam_size * count))
         tokens = ops.take_along_axis(tokens, best, axis=1)
         beams = best // count  # (batch, 2 * beam_size)
         grown = search.append(
@@ -154,6 +159,7 @@ def beam_search(
         )
         frozen = was_done[:, None]
         return {
+            **state,
             "step": step + 1,
             "ids": ops.where(
                 frozen[..., None], state["ids"], search.take_rows(grown, best)
@@ -171,21 +177,23 @@ def beam_search(
             "done": done,
         }
 
-    (state,) = ops.while_loop(is_open, lambda state: (grow(state),), (state,))
-    # What was cut off comes after what ended, in its own order.
-    ranks = ops.arange(beam_size, dtype="float32")[None]
-    cut_off = ops.zeros(shape) + 1.5 * IMPOSSIBLE - 1e3 * ranks
-    _, best = ops.top_k(
-        ops.concatenate([state["ended_scores"], cut_off], axis=1), num_results
-    )
-    ids = ops.concatenate([state["ended_ids"], state["ids"]], axis=1)
-    cut_scores = ops.where(
-        search.is_possible(state["log_probs"]),
-        state["log_probs"] / search.penalty(limits, length_penalty)[:, None],
-        IMPOSSIBLE,
-    )
-    scores = ops.concatenate([state["ended_scores"], cut_scores], axis=1)
-    scores = ops.take_along_axis(scores, best, axis=1)
-    ids = search.take_rows(ids, best)
-    ids = ops.where(search.is_possible(scores)[..., None], ids, 0)
-    return Hypotheses(ids, scores)
+    def finish(state):
+        # What was cut off comes after what ended, in its own order.
+        ended, open_ = state["ended_scores"], state["log_probs"]
+        ranks = ops.arange(beam_size, dtype="float32")[None]
+        cut_off = ops.zeros_like(open_) + 1.5 * IMPOSSIBLE - 1e3 * ranks
+        _, best = ops.top_k(
+            ops.concatenate([ended, cut_off], axis=1), num_results
+        )
+        ids = ops.concatenate([state["ended_ids"], state["ids"]], axis=1)
+        penalty = search.penalty(state["limits"], length_penalty)[:, None]
+        cut_scores = ops.where(
+            search.is_possible(open_), open_ / penalty, IMPOSSIBLE
+        )
+        scores = ops.concatenate([ended, cut_scores], axis=1)
+        scores = ops.take_along_axis(scores, best, axis=1)
+        ids = search.take_rows(ids, best)
+        ids = ops.where(search.is_possible(scores)[..., None], ids, 0)
+        return Hypotheses(ids, scores)
+
+    return grow_all(grow, state, finish, limit, beam_size, jit_compile)

@@ -33,9 +33,10 @@ def make_constraint(
         no_repeat_ngram_size: Size of the n-grams that may not occur twice.
 
     Returns:
-        A function of log-probabilities, `(batch * num_rows, vocabulary)`, of
-        the ids so far, `(..., length)`, and of their number. It gives the
-        log-probabilities back.
+        A function of log-probabilities, `(batch * num_rows, vocabulary)`, and
+        of the search's state with `"ids"`, those so far, and `"step"`, their
+        number. It gives the log-probabilities back. And what it needs in that
+        state besides, a dictionary.
     """
     search.check_count(
         min_length=min_length, no_repeat_ngram_size=no_repeat_ngram_size
@@ -46,26 +47,29 @@ def make_constraint(
             f"Received: min_length={min_length}, max_length={max_length}. "
             "Change either."
         )
+    start = {}
     if prefix_ids is not None:
         prefix_ids = search.id_tensor("prefix_ids", prefix_ids)
         _check_prefix(prefix_ids, source_ids, model.target_embedding.input_dim)
         # One column more: nothing is forced from there on.
-        prefix_ids = ops.pad(prefix_ids, ((0, 0), (0, 1)))
-        prefix_ids = ops.repeat(prefix_ids, num_rows, axis=0)
+        start["prefix_ids"] = ops.pad(prefix_ids, ((0, 0), (0, 1)))
 
-    def constrain(log_probs, ids, step):
-        allowed = log_probs
+    def constrain(log_probs, state):
+        allowed, step = log_probs, state["step"]
         if no_repeat_ngram_size:
-            allowed = _without_repeats(allowed, ids, step, no_repeat_ngram_size)
+            allowed = _without_repeats(
+                allowed, state["ids"], step, no_repeat_ngram_size
+            )
         if min_length:
             allowed = _without_end(allowed, step < min_length)
         if prefix_ids is not None:
-            last = shape_of(prefix_ids)[1] - 1
-            forced = ops.take(prefix_ids, ops.minimum(step, last), axis=1)
+            columns = state["prefix_ids"]
+            column = ops.minimum(step, shape_of(columns)[1] - 1)
+            forced = ops.repeat(ops.take(columns, column, axis=1), num_rows)
             allowed = _forced(forced, log_probs, allowed)
         return allowed
 
-    return constrain
+    return constrain, start
 
 
 def _without_repeats(log_probs, ids, step, size):

@@ -27,6 +27,7 @@ def sample(
     min_length=0,
     prefix_ids=None,
     no_repeat_ngram_size=0,
+    jit_compile=False,
 ):
     """Draws each next token from the model's distribution.
 
@@ -57,6 +58,7 @@ def sample(
         min_length: Number of tokens before the end is allowed.
         prefix_ids: Ids to begin with, as for `beam_search`.
         no_repeat_ngram_size: Size of the n-grams that may not come twice.
+        jit_compile: Whether XLA compiles the call, as for `beam_search`.
 
     Returns:
         `Hypotheses`, sorted by score. The same sample may come twice.
@@ -71,19 +73,19 @@ def sample(
     source_ids = search.id_tensor("source_ids", source_ids)
     keys = _keys(source_ids, num_results, seed)
 
-    def choose(log_probs, step):
+    def choose(log_probs, state):
         ids = ops.arange(log_probs.shape[-1])
         never = ops.equal(ids, PADDING) | ops.equal(ids, START)
         log_probs = ops.where(never, IMPOSSIBLE, log_probs)
-        tokens = _draw(
-            log_probs, _uniform(keys, step), temperature, top_k, top_p
-        )
+        uniform = _uniform(state["keys"], state["step"])
+        tokens = _draw(log_probs, uniform, temperature, top_k, top_p)
         tokens = ops.cast(tokens, "int32")
         chosen = ops.take_along_axis(log_probs, tokens[:, None], axis=1)
         return tokens, chosen[:, 0]
 
     found = grow_each(
         choose,
+        {"keys": keys},
         model,
         source_ids,
         num_results,
@@ -93,6 +95,7 @@ def sample(
         min_length=min_length,
         prefix_ids=prefix_ids,
         no_repeat_ngram_size=no_repeat_ngram_size,
+        jit_compile=jit_compile,
     )
     if num_results == 1:
         return found

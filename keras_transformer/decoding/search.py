@@ -93,9 +93,41 @@ def likeliest(log_probs, count):
     two made impossible, which spares a pass over the vocabulary.
     """
     count = min(count + 2, log_probs.shape[-1])
-    log_probs, tokens = ops.top_k(log_probs, count)
+    log_probs, tokens = top_k(log_probs, count)
     never = ops.equal(tokens, PADDING) | ops.equal(tokens, START)
     return ops.where(never, IMPOSSIBLE, log_probs), tokens
+
+
+def top_k(x, count):
+    """`ops.top_k` of many columns, in less time.
+
+    The largest numbers are in the blocks with the largest maxima. A maximum is
+    found many times faster than an order.
+    """
+    size = _block_size(x.shape[-1], count)
+    if size is None:
+        return ops.top_k(x, count)
+    blocks = ops.reshape(x, (-1, x.shape[-1] // size, size))
+    _, best = ops.top_k(ops.max(blocks, axis=-1), count)
+    # In their order, so that the first of equal numbers stays the first.
+    best = ops.sort(best, axis=-1)
+    numbers, places = ops.top_k(
+        ops.reshape(take_rows(blocks, best), (-1, count * size)), count
+    )
+    best = ops.take_along_axis(best, places // size, axis=1)
+    return numbers, best * size + places % size
+
+
+def _block_size(width, count):
+    """About the least work: a divisor near the root of `width / count`."""
+    if width < 1000:
+        return None
+    ideal = (width / count) ** 0.5
+    divisors = [n for n in range(8, width // count) if width % n == 0]
+    size = min(divisors, key=lambda n: abs(math.log(n / ideal)), default=None)
+    if size is None or not ideal / 4 < size < ideal * 4:
+        return None
+    return size
 
 
 def is_possible(log_probs):

@@ -7,15 +7,20 @@ do: a loop of small operations spends its time on their number.
 
 from keras import ops
 
+from keras_transformer.decoding.loop import first_room
+from keras_transformer.decoding.past import (
+    RowsInPlace,
+    Slices,
+    writes_in_place,
+)
 from keras_transformer.layers import padding_mask
-from keras_transformer.layers.attention import cache_rows, write_rows
 from keras_transformer.layers.axes import shape_of
 from keras_transformer.layers.dot_product import HIDDEN
 from keras_transformer.layers.positions import sinusoids
 
 
-def make_step(model, source_ids, limit, num_hypotheses=1):
-    """A function for one step, and the empty past that it starts from.
+def make_step(model, source_ids, limit, num_hypotheses=1, jit_compile=False):
+    """A function for one step, and what it starts from.
 
     The hypotheses of a source share its memory and one past, which has a key
     and a value for each step and each place among the hypotheses. When a search
@@ -25,27 +30,38 @@ def make_step(model, source_ids, limit, num_hypotheses=1):
     Args:
         model: A `Transformer`.
         source_ids: Ids, `(batch, source_length)`.
-        limit: Number of steps to make room for.
+        limit: The greatest number of steps.
         num_hypotheses: Number of hypotheses for each source.
+        jit_compile: Whether XLA compiles the graph.
 
     Returns:
-        A function `step(last, past, index, lines=None)`, and the empty past.
+        A function `step(last, state, lines=None)`, and a part of the search's
+        state: `"memory"`, keys and values of the sources, and `"past"`, those
+        of earlier steps, which is empty.
 
-        The function takes the last ids, `(batch, num_hypotheses)`. It gives
-        log-probabilities of the next ones, `(batch * num_hypotheses,
-        vocabulary)`, and the past with this step in it. With several
-        hypotheses `lines`, `(batch, num_hypotheses, limit)`, has the place that
-        each had at each earlier step.
+        The function takes the last ids, `(batch, num_hypotheses)`, and the
+        state with `"step"`, their number. It gives log-probabilities of the
+        next ones, `(batch * num_hypotheses, vocabulary)`, and the past with
+        this step in it. With several hypotheses `lines`, `(batch,
+        num_hypotheses, steps)`, has the place that each had at each earlier
+        step.
     """
     memory = model.encode(source_ids)
     dtype = memory.dtype
+    past = RowsInPlace if writes_in_place(jit_compile) else Slices
     layers = [
-        _Layer(layer, memory, limit, num_hypotheses)
+        _Layer(layer, num_hypotheses, past, dtype)
         for layer in model.decoder_layers
     ]
-    past = [layer.empty_past for layer in layers]
+    room = first_room(limit, jit_compile)
+    start = {
+        "memory": {
+            "layers": [layer.read(memory) for layer in layers],
+            "bias": _bias(padding_mask(source_ids)[:, None, None]),
+        },
+        "past": [layer.empty_past(memory, room) for layer in layers],
+    }
     window = model.decoder_layers[0].attention_window
-    memory_bias = _bias(padding_mask(source_ids)[:, None, None])
     positions = _positions(model.target_positions, limit, memory.shape[-1])
     positions = ops.cast(positions, dtype)
     embedding = model.target_embedding
@@ -57,9 +73,9 @@ def make_step(model, source_ids, limit, num_hypotheses=1):
     norm = _norm(model.decoder_norm) if model.decoder_norm else None
     places = ops.arange(num_hypotheses, dtype="int32")
 
-    def past_bias(index, lines):
+    def past_bias(index, room, lines):
         """What to add to scores: (batch or 1, 1, hypotheses, past keys)."""
-        steps = ops.arange(limit, dtype="int32")
+        steps = ops.arange(room, dtype="int32")
         visible = steps <= index
         if window is not None:
             visible = visible & (steps >= index - window)
@@ -67,21 +83,23 @@ def make_step(model, source_ids, limit, num_hypotheses=1):
         if num_hypotheses > 1:
             own = ops.where(ops.equal(steps, index), places[:, None], lines)
             visible = visible & ops.equal(own[..., None], places)
-        shape = (-1, 1, num_hypotheses, limit * num_hypotheses)
+        shape = (-1, 1, num_hypotheses, room * num_hypotheses)
         return _bias(ops.reshape(visible, shape))
 
-    def step(last, past, index, lines=None):
+    def step(last, state, lines=None):
+        index, memory = state["step"], state["memory"]
         x = ops.take(embeddings, ops.reshape(last, (-1,)), axis=0) * scale
         x = x + ops.slice(positions, (index, 0), (1, x.shape[-1]))
-        bias = past_bias(index, lines)
+        room = shape_of(state["past"][0]["value"])[2] // num_hypotheses
+        biases = past_bias(index, room, lines), memory["bias"]
         new_past = []
-        for layer, layer_past in zip(layers, past):
-            x, layer_past = layer(x, layer_past, index, bias, memory_bias)
-            new_past.append(layer_past)
+        for layer, *seen in zip(layers, state["past"], memory["layers"]):
+            x, past = layer(x, *seen, index, *biases)
+            new_past.append(past)
         logits = ops.matmul(x if norm is None else norm(x), reverse)
         return ops.log_softmax(ops.cast(logits, "float32")), new_past
 
-    return step, past
+    return step, start
 
 
 class _Layer:
@@ -89,28 +107,24 @@ class _Layer:
 
     Args:
         layer: A `DecoderLayer`.
-        memory: The encoder's output.
-        limit: Number of steps to make room for.
         num_hypotheses: Number of hypotheses for each source.
+        past: `Slices` or `RowsInPlace`.
+        dtype: What it computes in.
     """
 
-    def __init__(self, layer, memory, limit, num_hypotheses):
-        past, to_memory = layer._self_attention, layer._memory_attention
-        feed_forward, dtype = layer._feed_forward, memory.dtype
-        self._heads, self._hypotheses = past.num_heads, num_hypotheses
-        self._batch = shape_of(memory)[0]
+    def __init__(self, layer, num_hypotheses, past, dtype):
+        to_past, to_memory = layer._self_attention, layer._memory_attention
+        feed_forward = layer._feed_forward
+        self._heads, self._hypotheses = to_past.num_heads, num_hypotheses
+        self._past, self._dtype = past, dtype
+        self._key_dim, self._value_dim = to_past.key_dim, to_past.value_dim
         self._normalize_first = layer.normalize_first
         self._activation = layer.activation
-        self._project = _projection(past, "query", "key", "value")
-        self._ends = [
-            self._heads * past.key_dim,
-            2 * self._heads * past.key_dim,
-        ]
-        self._same_widths = past.key_dim == past.value_dim
-        self._join = _projection(past, "output")
+        self._project = _projection(to_past, "query", "key", "value")
+        self._join = _projection(to_past, "output")
         self._project_query = _projection(to_memory, "query")
         self._join_memory = _projection(to_memory, "output")
-        self._memory = to_memory.fill_cache(memory)
+        self._fill_cache = to_memory.fill_cache
         self._widen, self._narrow = (
             _linear(dense.kernel, dense.bias, dtype)
             for dense in (feed_forward._widen, feed_forward._narrow)
@@ -119,24 +133,35 @@ class _Layer:
             _norm,
             (layer._self_norm, layer._memory_norm, layer._feed_forward_norm),
         )
-        self.empty_past = past.make_cache(self._batch, limit * num_hypotheses)
-        self._rows = cache_rows(self.empty_past["key"], num_hypotheses)
 
-    def __call__(self, x, past, index, past_bias, memory_bias):
-        rows = self._rows + index * self._hypotheses
+    def read(self, memory):
+        """The memory's keys, as columns, and values."""
+        read = self._fill_cache(memory)
+        return {**read, "key": ops.transpose(read["key"], (0, 1, 3, 2))}
 
+    def empty_past(self, memory, num_steps):
+        """Room for some steps."""
+        return self._past.empty(
+            shape_of(memory)[0],
+            self._heads,
+            num_steps * self._hypotheses,
+            self._key_dim,
+            self._value_dim,
+            self._dtype,
+        )
+
+    def __call__(self, x, past, memory, index, past_bias, memory_bias):
         def attend_to_past(x):
             nonlocal past
             query, key, value = self._split(self._project(x))
-            past = {
-                "key": write_rows(past["key"], rows, key),
-                "value": write_rows(past["value"], rows, value),
-            }
-            return self._join(self._attend(query, past, past_bias))
+            place = index * self._hypotheses
+            past = self._past.write(past, place, key, value)
+            outputs = self._attend(query, past, past_bias, self._past.scores)
+            return self._join(outputs)
 
         def attend_to_memory(x):
             query = self._heads_first(self._project_query(x))
-            outputs = self._attend(query, self._memory, memory_bias)
+            outputs = self._attend(query, memory, memory_bias, Slices.scores)
             return self._join_memory(outputs)
 
         def feed_forward(x):
@@ -153,23 +178,26 @@ class _Layer:
 
     def _split(self, x):
         """Queries, keys and values side by side to heads of each."""
-        if not self._same_widths:
-            return map(self._heads_first, ops.split(x, self._ends, axis=-1))
-        shape = (self._batch, self._hypotheses, 3, self._heads, -1)
+        if self._key_dim != self._value_dim:
+            width = self._heads * self._key_dim
+            parts = ops.split(x, [width, 2 * width], axis=-1)
+            return map(self._heads_first, parts)
+        shape = (-1, self._hypotheses, 3, self._heads, self._key_dim)
         x = ops.transpose(ops.reshape(x, shape), (2, 0, 3, 1, 4))
         return ops.unstack(x, 3)
 
     def _heads_first(self, x):
         """(rows, heads * dim) -> (batch, heads, hypotheses, dim)."""
+        dim = x.shape[-1] // self._heads
         if self._hypotheses == 1:
-            return ops.reshape(x, (self._batch, self._heads, 1, -1))
-        x = ops.reshape(x, (self._batch, self._hypotheses, self._heads, -1))
+            return ops.reshape(x, (-1, self._heads, 1, dim))
+        x = ops.reshape(x, (-1, self._hypotheses, self._heads, dim))
         return ops.transpose(x, (0, 2, 1, 3))
 
-    def _attend(self, query, cache, bias):
+    def _attend(self, query, cache, bias, equation):
         # Neither `matmul` nor `softmax`: where they are this small, TensorFlow
         # spends ten times longer on handing them to oneDNN than they take.
-        scores = ops.einsum("bhqd,bhkd->bhqk", query, cache["key"])
+        scores = ops.einsum(equation, query, cache["key"])
         scores = ops.cast(scores, "float32") + bias
         scores = scores - ops.max(scores, axis=-1, keepdims=True)
         weights = ops.exp(scores)

@@ -208,7 +208,9 @@ class Signatures(tf.Module):
         is_blank = tf.strings.regex_full_match(text, BLANK)
 
         def find(ids):
-            return search(self._model, ids, **settings)
+            return search(
+                self._model, ids, jit_compile=self._jit_compile, **settings
+            )
 
         if self._jit_compile:
             find = self._compiled(find)

@@ -203,4 +203,4 @@ def test_a_model_in_mixed_precision_scores_nearly_the_same(
     ids = sources(np.random.default_rng(0))
     exact = decoding.beam_search(full, ids, max_length=6)
     found = decoding.beam_search(half, ids, max_length=6)
-    np.testing.assert_allclose(found.scores, exact.scores, atol=0.1)
+    np.testing.assert_allclose(found.scores, exact.scores, atol=0.2)

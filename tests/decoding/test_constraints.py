@@ -93,9 +93,11 @@ def test_samples_obey():
 
 
 def test_without_constraints_nothing_is_computed():
-    constrain = make_constraint(random_model(0), np.array([[4, 3]]), 1)
+    model = random_model(0)
+    constrain, start = make_constraint(model, np.array([[4, 3]]), 1)
     log_probs = np.zeros((1, 7))
-    assert constrain(log_probs, ids=None, step=0) is log_probs
+    assert constrain(log_probs, {"step": 0}) is log_probs
+    assert start == {}
 
 
 @pytest.mark.parametrize(

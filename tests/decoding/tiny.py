@@ -70,6 +70,8 @@ def find(search, model, ids, *more_ids, jit_compile=False, **settings):
 def _graph(search, model, num_inputs, jit_compile, settings):
     def run(ids, more_ids=None):
         keywords = dict(settings)
+        if jit_compile:
+            keywords["jit_compile"] = True
         if more_ids is not None and search.__name__ != "score":
             return search(model, ids, prefix_ids=more_ids, **keywords)
         if more_ids is not None:
