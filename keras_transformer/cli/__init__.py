@@ -74,6 +74,7 @@ def import_tensorflow():
     """Sooner, and without the lines on devices that it prints at each start."""
     if "tensorflow" in sys.modules:
         return
+    os.environ.setdefault("TF_XLA_FLAGS", _keep_compiled())
     hidden = [name for name in _NOT_NEEDED if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))
     sys.stderr.flush()
@@ -87,6 +88,29 @@ def import_tensorflow():
         os.close(kept)
         for name in hidden:
             del sys.modules[name]
+
+
+def _keep_compiled():
+    """A flag for XLA: what it compiles is kept for the next start.
+
+    In a folder for this kind of processor, as it is the processor's own code.
+    """
+    import hashlib
+    import platform
+
+    try:
+        with open("/proc/cpuinfo") as file:
+            kind = next(line for line in file if line.startswith("flags"))
+    except (OSError, StopIteration):
+        kind = platform.processor()
+    kind = hashlib.sha256(f"{platform.machine()} {kind}".encode()).hexdigest()
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = os.path.join(caches, "keras_transformer", f"xla-{kind[:8]}")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError:
+        return ""
+    return f"--tf_xla_persistent_cache_directory={folder}"
 
 
 def _show_warning(message, *where):

@@ -71,6 +71,10 @@ def run(args):
 def _translate(translator, sentences, args):
     with progress_bar("sentences", total=len(sentences)) as advance:
         results = translator.translate(
-            sentences, beam_size(args), args.length_penalty, progress=advance
+            sentences,
+            beam_size(args),
+            args.length_penalty,
+            jit_compile=args.compile,
+            progress=advance,
         )
     return [" ".join(result.text.splitlines()) for result in results]

@@ -1,5 +1,7 @@
 """Arguments that several verbs have, and what their help says."""
 
+import argparse
+
 from keras_transformer.cli import import_tensorflow
 
 SOURCES = """\
@@ -45,6 +47,12 @@ def add_search_flags(parser):
         default=0.6,
         metavar="X",
         help="alpha of the paper's length penalty (0.6)",
+    )
+    parser.add_argument(
+        "--compile",
+        action=argparse.BooleanOptionalAction,
+        help="whether XLA compiles the search, in seconds for each of a few "
+        "lengths (tried where it may pay: for thousands of sentences)",
     )
 
 

@@ -133,6 +133,7 @@ def run(args):
         "beam_size": beam_size(args, args.n_best),
         "num_results": args.n_best,
         "attention": args.alignments,
+        "jit_compile": args.compile,
     }
     for name in (
         *("length_penalty", "prefix", "min_length", "max_extra_length"),

@@ -14,12 +14,26 @@ def rows_by_length(lengths, tokens_per_batch, without=()):
         start += count
 
 
-def padded_rows(ids, rows):
-    """Arrays of some rows, by name."""
-    return {
-        name: padded([sentences[row] for row in rows])
-        for name, sentences in ids.items()
-    }
+def padded_rows(ids, rows, size=None):
+    """Arrays of some rows, by name.
+
+    Args:
+        ids: Lists of ids for all rows, by name.
+        rows: Numbers of rows.
+        size: Number of rows and length of the sources to pad to, if given;
+            other ids are then padded to a multiple of 8.
+    """
+    arrays = {}
+    for name, sentences in ids.items():
+        array = padded([sentences[row] for row in rows])
+        if size is not None:
+            count, length = size
+            if name != "source_ids":
+                length = -(-array.shape[1] // 8) * 8
+            more = (count - len(array), length - array.shape[1])
+            array = np.pad(array, [(0, n) for n in more])
+        arrays[name] = array
+    return arrays
 
 
 def padded(ids):

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import warnings
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from keras_transformer.translator.batches import (
     padded_rows,
     rows_by_length,
 )
+from keras_transformer.translator.speeds import Speeds
 from keras_transformer.translator.splitting import split_text
 from keras_transformer.translator.translation import (
     AttentionMap,
@@ -53,6 +55,7 @@ class Translator:
         self.source_tokenizer = tokenizer if one else tokenizer[0]
         self.target_tokenizer = tokenizer if one else tokenizer[1]
         self._graphs = {}
+        self._speeds = defaultdict(Speeds)
 
     def translate(
         self,
@@ -70,7 +73,8 @@ class Translator:
         top_p=None,
         seed=None,
         attention=False,
-        tokens_per_batch=4096,
+        tokens_per_batch=1536,
+        jit_compile=None,
         progress=None,
     ):
         """Translates any number of sentences.
@@ -104,6 +108,10 @@ class Translator:
                 get equal translations. By default others come each time.
             attention: Whether to return attention and alignment, too.
             tokens_per_batch: Most source tokens translated at once.
+            jit_compile: Whether XLA compiles the search, for a few sizes of
+                batches and in seconds for each. By default that is tried when
+                there are thousands of sentences of about one length, and used
+                if it is faster.
             progress: A function that is told how many more sentences are done.
 
         Returns:
@@ -134,9 +142,15 @@ class Translator:
         tell = _teller(parts, progress)
         tell(blank)
         lengths = [len(source) for source in sources]
-        for rows in rows_by_length(lengths, tokens_per_batch, without=blank):
+        speeds = self._speeds[(search, *options.items())]
+        for rows, size in speeds.batches(
+            lengths, tokens_per_batch, blank, jit_compile
+        ):
             found = self._run(
-                search, {**padded_rows(ids, rows), **tensors}, **options
+                search,
+                {**padded_rows(ids, rows, size), **tensors},
+                jit_compile=size is not None,
+                **options,
             )
             read = self._read([sources[row] for row in rows], found, attention)
             for row, n_best in zip(rows, read):
@@ -279,8 +293,12 @@ class Translator:
         """For each source its translations, best first."""
         hypotheses = [
             (row, [i for i in ids if i > END], score)
-            for row, (n_best, scores) in enumerate(
-                zip(found.ids.numpy().tolist(), found.scores.numpy().tolist())
+            for row, (_, n_best, scores) in enumerate(
+                zip(  # a compiled batch has rows beyond the sources
+                    sources,
+                    found.ids.numpy().tolist(),
+                    found.scores.numpy().tolist(),
+                )
             )
             for rank, (ids, score) in enumerate(zip(n_best, scores))
             if rank == 0 or score > NONE_FOUND
@@ -332,7 +350,8 @@ class Translator:
     def _run(self, function, tensors, **options):
         """Calls a function of the model in a graph that serves all sizes.
 
-        There is one graph for each choice of options.
+        There is one graph for each choice of options. With `jit_compile` XLA
+        compiles it for each size.
         """
         key = (function, *tensors, *options.items())
         if key not in self._graphs:
@@ -341,6 +360,7 @@ class Translator:
             self._graphs[key] = tf.function(
                 lambda tensors: function(self.model, **tensors, **options),
                 input_signature=[{name: _SPECS[name] for name in tensors}],
+                jit_compile=options.get("jit_compile"),
                 autograph=False,
             )
         return self._graphs[key](tensors)
