@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 from keras_transformer.cli.flags import (
     SOURCES,
+    add_compile_flag,
     add_model_flag,
     add_search_flags,
     beam_size,
@@ -26,6 +27,7 @@ def add_parser(verbs):
     parser.add_argument("source", help="the test set, a source as below")
     add_model_flag(parser)
     add_search_flags(parser)
+    add_compile_flag(parser)
     parser.add_argument(
         "--swap", action="store_true", help="translate the other way"
     )

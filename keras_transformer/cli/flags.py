@@ -48,6 +48,9 @@ def add_search_flags(parser):
         metavar="X",
         help="alpha of the paper's length penalty (0.6)",
     )
+
+
+def add_compile_flag(parser):
     parser.add_argument(
         "--compile",
         action=argparse.BooleanOptionalAction,

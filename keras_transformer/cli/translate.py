@@ -8,6 +8,7 @@ import threading
 import warnings
 
 from keras_transformer.cli.flags import (
+    add_compile_flag,
     add_model_flag,
     add_search_flags,
     beam_size,
@@ -40,6 +41,7 @@ def add_parser(verbs):
     )
     _add_format_flags(parser)
     add_search_flags(parser)
+    add_compile_flag(parser)
     _add_constraint_flags(parser)
     _add_sampling_flags(parser)
 
