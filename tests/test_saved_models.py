@@ -1,5 +1,6 @@
 """The model that ships: found from anywhere, and still the same."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import keras_transformer
+from keras_transformer import evaluation
 
-FOLDER = Path(__file__).parents[1] / "saved_models" / "en-de"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "saved_models" / "en-de"
 
 
 @pytest.fixture(scope="module")
@@ -16,14 +19,37 @@ def translator():
     return keras_transformer.load()
 
 
-def samples():
-    lines = (FOLDER / "samples.tsv").read_text("utf-8").splitlines()
+def read_tsv(path):
+    lines = path.read_text("utf-8").splitlines()
     return [line.split("\t") for line in lines]
 
 
+def recorded():
+    """50 sentences and what the model made of them when it was released."""
+    return read_tsv(FOLDER / "recorded.tsv")
+
+
 def test_it_gives_the_recorded_translations(translator):
-    found = translator.translate([source for source, _ in samples()])
-    assert [result.text for result in found] == [text for _, text in samples()]
+    assert len(recorded()) == 50
+    found = translator.translate([source for source, _ in recorded()])
+    texts = [result.text for result in found]
+    assert texts == [text for _, text in recorded()]
+
+
+def test_it_scores_what_its_card_says(translator):
+    pairs = read_tsv(ROOT / "tests" / "sentences" / "everyday.tsv")
+    assert len(pairs) == 200
+    found = translator.translate([source for source, _ in pairs])
+    texts = [result.text for result in found]
+    references = [target for _, target in pairs]
+    card = (ROOT / "saved_models" / "README.md").read_text("utf-8")
+    row = re.search(r"\| 200 everyday .*\| ([\d.]+) \| ([\d.]+) \|", card)
+    scores = (
+        evaluation.bleu(texts, references).value,
+        (evaluation.chrf(texts, references).value),
+    )
+    # Half of the last digit that the card has.
+    assert scores == pytest.approx([float(x) for x in row.groups()], abs=0.0051)
 
 
 def test_it_fits_into_the_repository():
@@ -32,7 +58,7 @@ def test_it_fits_into_the_repository():
 
 
 def test_the_command_finds_it_from_any_folder(tmp_path):
-    source, translation = samples()[0]
+    source, translation = recorded()[0]
     command = [sys.executable, "-m", "keras_transformer.cli", "translate"]
     found = subprocess.run(
         [*command, source],
@@ -51,6 +77,6 @@ def test_its_saved_model_gives_the_same(translator):
 
     (version,) = (path for path in FOLDER.iterdir() if path.name.isdecimal())
     translate = tf.saved_model.load(str(version)).signatures["serving_default"]
-    sources = [source for source, _ in samples()]
+    sources = [source for source, _ in recorded()]
     found = translate(text=tf.constant(sources))["translation"].numpy()
-    assert [text.decode() for text in found] == [text for _, text in samples()]
+    assert [text.decode() for text in found] == [text for _, text in recorded()]
