@@ -48,3 +48,18 @@ def test_the_wmt14_recipes_are_settings_that_a_run_takes():
         settings = read_settings(path, {"data": "wmt14"})
         assert settings.preset == name
         assert settings.tokens_per_batch == 25_000
+
+
+def test_the_multi30k_recipe_peaks_at_the_published_rate():
+    from keras_transformer import TransformerSchedule
+    from keras_transformer.runs.settings import read_settings
+
+    path = EXAMPLES / "multi30k" / "tiny.toml"
+    settings = read_settings(path, {"data": "multi30k"})
+    rate = TransformerSchedule(
+        settings.hidden_dim,
+        settings.warmup_steps,
+        settings.learning_rate_scale,
+    )
+    around = [float(rate(step)) for step in (1998, 1999, 2000)]
+    assert around[1] == max(around) == pytest.approx(0.005, rel=1e-5)
