@@ -40,6 +40,15 @@ def test_fit_in_keras():
     assert "of 500 unseen numbers exact" in printed
 
 
+@pytest.mark.slow
+def test_fine_tuning_teaches_new_words_and_keeps_old_ones(capsys):
+    before, after = load_example("fine_tune").main()
+    assert before <= 4
+    assert after >= 8
+    # A sentence of everyday life is still translated.
+    assert "after  Meine Schwester hat zwei Katzen." in capsys.readouterr().out
+
+
 def test_the_wmt14_recipes_are_settings_that_a_run_takes():
     from keras_transformer.runs.settings import read_settings
 

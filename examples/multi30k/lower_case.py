@@ -1,4 +1,4 @@
-"""Writes gzipped files in lower case: python lower_case.py FOLDER FILE.gz ..."""
+"""Files in lower case: python lower_case.py FOLDER FILE.gz ..."""
 
 import gzip
 import sys
