@@ -1,7 +1,7 @@
 """Measures the model that ships, and writes what depends on it.
 
     python -m benchmarks.shipped_model \
-        --test "Tatoeba test=tatoeba/test-v2020-07-28.tsv.gz" \
+        --test "Tatoeba Challenge=tatoeba/test-v2020-07-28.tsv.gz" \
         --run-folder runs/en-de
 
 It translates the 200 sentences in tests/sentences and every test set that is
