@@ -24,10 +24,12 @@ def draw_attention(translator, sentence, path):
 def draw_curve(run_folder, path):
     """The curve that a run draws at its end, of what there is so far."""
     with open(run_folder / "metrics.csv", encoding="utf-8") as file:
-        rows = [
-            {name: float(value) for name, value in row.items() if value}
-            for row in csv.DictReader(file)
-        ]
+        rows = list(csv.DictReader(file))
+    names = ("step", "loss", "val_loss", "bleu", "chrf")
+    rows = [
+        {name: float(row[name]) for name in names if row.get(name)}
+        for row in rows
+    ]
     plots.learning_curve(rows, path)
     _shrink(path, 1)
 

@@ -53,6 +53,7 @@ def main():
     draw_page(model, DRAWN, PICTURES / "page.png")
     if args.run_folder:
         draw_curve(Path(args.run_folder), PICTURES / "learning_curve.png")
+        rewrite(README, "curve", "This one is of the model that ships.")
     print("Wrote the card, the README, what is recorded, and the pictures.")
 
 

@@ -112,6 +112,7 @@ def shipped_commands():
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", shipped_commands().values(), ids=shlex.join)
 def test_commands_for_the_model_that_ships_run(
     words, tmp_path, monkeypatch, capfd
