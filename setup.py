@@ -50,6 +50,7 @@ setup(
             "tensorflow-serving-api>=2.21,<2.22",  # with grpcio
             *SERVE,
         ],
+        "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.29"],
         "dev": ["ruff==0.17.4", "pre-commit>=3.5"],
     },
     entry_points={

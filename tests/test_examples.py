@@ -40,6 +40,15 @@ def test_fit_in_keras():
     assert "of 500 unseen numbers exact" in printed
 
 
+@pytest.mark.slow
+def test_fine_tuning_teaches_new_words_and_keeps_old_ones(capsys):
+    before, after = load_example("fine_tune").main()
+    assert before <= 4
+    assert after >= 8
+    # A sentence of everyday life is still translated.
+    assert "after  Meine Schwester hat zwei Katzen." in capsys.readouterr().out
+
+
 def test_the_wmt14_recipes_are_settings_that_a_run_takes():
     from keras_transformer.runs.settings import read_settings
 
@@ -48,3 +57,18 @@ def test_the_wmt14_recipes_are_settings_that_a_run_takes():
         settings = read_settings(path, {"data": "wmt14"})
         assert settings.preset == name
         assert settings.tokens_per_batch == 25_000
+
+
+def test_the_multi30k_recipe_peaks_at_the_published_rate():
+    from keras_transformer import TransformerSchedule
+    from keras_transformer.runs.settings import read_settings
+
+    path = EXAMPLES / "multi30k" / "tiny.toml"
+    settings = read_settings(path, {"data": "multi30k"})
+    rate = TransformerSchedule(
+        settings.hidden_dim,
+        settings.warmup_steps,
+        settings.learning_rate_scale,
+    )
+    around = [float(rate(step)) for step in (1998, 1999, 2000)]
+    assert around[1] == max(around) == pytest.approx(0.005, rel=1e-5)

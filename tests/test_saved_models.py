@@ -1,5 +1,7 @@
 """The model that ships: found from anywhere, and still the same."""
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -7,8 +9,11 @@ from pathlib import Path
 import pytest
 
 import keras_transformer
+from keras_transformer import cli, evaluation
+from tests.serving.toy import Server
 
-FOLDER = Path(__file__).parents[1] / "saved_models" / "en-de"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "saved_models" / "en-de"
 
 
 @pytest.fixture(scope="module")
@@ -16,14 +21,37 @@ def translator():
     return keras_transformer.load()
 
 
-def samples():
-    lines = (FOLDER / "samples.tsv").read_text("utf-8").splitlines()
+def read_tsv(path):
+    lines = path.read_text("utf-8").splitlines()
     return [line.split("\t") for line in lines]
 
 
+def recorded():
+    """50 sentences and what the model made of them when it was released."""
+    return read_tsv(FOLDER / "recorded.tsv")
+
+
 def test_it_gives_the_recorded_translations(translator):
-    found = translator.translate([source for source, _ in samples()])
-    assert [result.text for result in found] == [text for _, text in samples()]
+    assert len(recorded()) == 50
+    found = translator.translate([source for source, _ in recorded()])
+    texts = [result.text for result in found]
+    assert texts == [text for _, text in recorded()]
+
+
+def test_it_scores_what_its_card_says(translator):
+    pairs = read_tsv(ROOT / "tests" / "sentences" / "everyday.tsv")
+    assert len(pairs) == 200
+    found = translator.translate([source for source, _ in pairs])
+    texts = [result.text for result in found]
+    references = [target for _, target in pairs]
+    card = (ROOT / "saved_models" / "README.md").read_text("utf-8")
+    row = re.search(r"\| 200 everyday .*\| ([\d.]+) \| ([\d.]+) \|", card)
+    scores = (
+        evaluation.bleu(texts, references).value,
+        (evaluation.chrf(texts, references).value),
+    )
+    # Half of the last digit that the card has.
+    assert scores == pytest.approx([float(x) for x in row.groups()], abs=0.0051)
 
 
 def test_it_fits_into_the_repository():
@@ -32,7 +60,7 @@ def test_it_fits_into_the_repository():
 
 
 def test_the_command_finds_it_from_any_folder(tmp_path):
-    source, translation = samples()[0]
+    source, translation = recorded()[0]
     command = [sys.executable, "-m", "keras_transformer.cli", "translate"]
     found = subprocess.run(
         [*command, source],
@@ -44,13 +72,57 @@ def test_the_command_finds_it_from_any_folder(tmp_path):
     assert found.stdout == f"{translation}\n"
 
 
+def version():
+    """The folder of the SavedModel."""
+    (version,) = (path for path in FOLDER.iterdir() if path.name.isdecimal())
+    return version
+
+
+def test_evaluate_prints_its_scores(translator, capfd, tmp_path):
+    path = tmp_path / "recorded.tsv"
+    path.write_text("".join("\t".join(r) + "\n" for r in recorded()[:8]))
+    assert cli.main(["evaluate", str(path)]) == 0
+    assert re.search(
+        r"BLEU +100\.00 .*\n(.*\n)*exact +100", capfd.readouterr()[0]
+    )
+
+
 @pytest.mark.slow
-def test_its_saved_model_gives_the_same(translator):
+def test_its_saved_model_gives_the_same():
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the operations
 
-    (version,) = (path for path in FOLDER.iterdir() if path.name.isdecimal())
-    translate = tf.saved_model.load(str(version)).signatures["serving_default"]
-    sources = [source for source, _ in samples()]
-    found = translate(text=tf.constant(sources))["translation"].numpy()
-    assert [text.decode() for text in found] == [text for _, text in samples()]
+    signatures = tf.saved_model.load(str(version())).signatures
+    sources = [source for source, _ in recorded()]
+    found = signatures["serving_default"](text=tf.constant(sources))
+    texts = [text.decode() for text in found["translation"].numpy()]
+    assert texts == [text for _, text in recorded()]
+
+
+@pytest.mark.slow
+def test_a_program_in_c_gives_the_same(tmp_path):
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    program = tmp_path / "translate"
+    kit = ROOT / "examples" / "serving"
+    subprocess.run([kit / "build.sh", program], check=True, capture_output=True)
+    found = subprocess.run(
+        [program, version()],
+        input="".join(f"{source}\n" for source, _ in recorded()),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.splitlines() == [text for _, text in recorded()]
+
+
+@pytest.mark.slow
+def test_it_is_served_and_can_be_exported_again(tmp_path):
+    (source, text), *_ = recorded()
+    with Server(FOLDER) as server:
+        path = "/v1/models/en-de:predict"
+        _, answer = server.ask("POST", path, {"instances": [source]})
+    assert answer["predictions"][0]["translation"] == text
+    assert cli.main(["export", str(FOLDER), "--to", str(tmp_path)]) == 0
+    translator = keras_transformer.load(tmp_path / "en-de")
+    assert translator.translate(source).text == text

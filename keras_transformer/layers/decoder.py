@@ -12,8 +12,8 @@ class DecoderLayer(Block):
 
     Called without a memory it is a layer of a decoder-only language model.
 
-    Args: those of `EncoderLayer`. `attention_window` restricts the attention
-        to earlier positions, never the attention to the memory.
+    It takes the arguments of `EncoderLayer`. `attention_window` restricts the
+    attention to earlier positions, never the attention to the memory.
 
     Call arguments:
         inputs: Floats, `(batch, length, hidden_dim)`.
