@@ -1,10 +1,10 @@
 """`keras-transformer evaluate`: how good a translator is."""
 
-import argparse
 from contextlib import nullcontext
 
 from keras_transformer.cli.flags import (
     SOURCES,
+    WrappedDescription,
     add_compile_flag,
     add_model_flag,
     add_search_flags,
@@ -22,7 +22,7 @@ def add_parser(verbs):
         description="Translates the sources of a test set and compares with "
         "its references, by sacreBLEU.",
         epilog=SOURCES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=WrappedDescription,
     )
     parser.add_argument("source", help="the test set, a source as below")
     add_model_flag(parser)

@@ -1,6 +1,7 @@
 """Arguments that several verbs have, and what their help says."""
 
 import argparse
+import textwrap
 
 from keras_transformer.cli import import_tensorflow
 
@@ -14,6 +15,17 @@ a source is one of
                               another range by numbers:0-9999
 Files may be gzipped (.gz). Several sources are read one after the other.
 """
+
+
+class WrappedDescription(argparse.RawDescriptionHelpFormatter):
+    """Wraps a description, and leaves the lines after the flags as they are."""
+
+    def _fill_text(self, text, width, indent):
+        if "\n" in text:
+            return super()._fill_text(text, width, indent)
+        return textwrap.fill(
+            text, width, initial_indent=indent, subsequent_indent=indent
+        )
 
 
 def add_model_flag(parser):

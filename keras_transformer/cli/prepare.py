@@ -1,8 +1,6 @@
 """`keras-transformer prepare`: a corpus to shards, once."""
 
-import argparse
-
-from keras_transformer.cli.flags import SOURCES
+from keras_transformer.cli.flags import SOURCES, WrappedDescription
 
 
 def add_parser(verbs):
@@ -12,7 +10,7 @@ def add_parser(verbs):
         description="Learns a vocabulary, tokenises on all cores and writes a "
         "folder of shards. Stopped and started again, it goes on.",
         epilog=SOURCES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=WrappedDescription,
     )
     parser.add_argument("output", help="folder to make")
     parser.add_argument(

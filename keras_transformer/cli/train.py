@@ -4,7 +4,7 @@ import argparse
 import os
 
 from keras_transformer.cli import import_tensorflow
-from keras_transformer.cli.flags import SOURCES
+from keras_transformer.cli.flags import SOURCES, WrappedDescription
 
 
 def add_parser(verbs):
@@ -17,7 +17,7 @@ def add_parser(verbs):
         epilog=SOURCES
         + "\nEvery flag is a line of the settings file, and wins "
         "over it. The run folder\nkeeps a copy with all values.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=WrappedDescription,
         argument_default=argparse.SUPPRESS,
     )
     parser.add_argument(
