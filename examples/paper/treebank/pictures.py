@@ -18,7 +18,7 @@ def draw(tree, gold, path, title):
         title: A line above.
     """
     width = max(6.0, 0.62 * len(list(gold.leaves())))
-    heights = [_height(tree), _height(gold)]
+    heights = [_height(tree) - 1, _height(gold) - 1]
     figure = Figure(
         figsize=(width, 0.42 * sum(heights) + 1.6), layout="constrained"
     )
@@ -75,7 +75,7 @@ def _draw(axes, tree, right):
     for child in tree.children:
         place(child, 0)
     axes.set_xlim(-0.8, left[0] - 0.2)
-    axes.set_ylim(-_height(tree) - 0.2, 0.6)
+    axes.set_ylim(0.9 - _height(tree), 0.6)
     axes.set_axis_off()
 
 
