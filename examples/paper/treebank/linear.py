@@ -59,8 +59,10 @@ def _tokens(node, tags):
 
 
 def _word(tag):
-    """The tag in letters that neither open nor close: "Nn", ",", "Prp$"."""
-    word = tag.capitalize()
+    """The tag as a word that neither opens nor closes: "Nn", "Lrb", ","."""
+    if not any(map(str.isalpha, tag)):
+        return tag
+    word = tag.strip("-").replace("$", "s").title()  # letters: one piece
     return f"{word}x" if word.isupper() else word
 
 
@@ -93,7 +95,8 @@ def build(text, leaves):
       phrases inside of it; if there is none it is left out;
     - a word too many is left out;
     - at the end all phrases that are open are closed, and words that are left
-      over join the first phrase below the root;
+      over join the last phrase below the root, or the root if that ends in a
+      word;
     - phrases without a word vanish.
 
     Args:
@@ -116,10 +119,8 @@ def build(text, leaves):
         else:
             depth = _innermost(stack, token.upper())
             del stack[depth:]
-    phrases = [child for child in root[1] if not isinstance(child, Leaf)]
-    last = phrases[0] if phrases else root
-    if last is not root and root[1][-1] is not last:
-        last = root  # the first phrase is over, and other words came after it
+    ends_in_phrase = root[1] and not isinstance(root[1][-1], Leaf)
+    last = root[1][-1] if ends_in_phrase else root
     last[1].extend(leaves[used:])
     return _frozen(root)
 
