@@ -14,6 +14,7 @@ are drawn. Stopped in any way, the same command goes on.
 
 import argparse
 import re
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -104,6 +105,17 @@ def read_splits(paths):
             trees = [tree for each in chosen.values() for tree in each]
             splits[split][bank] = trees
             print(f"{bank}, {split}: {len(chosen)} documents")
+    # Headings come again and again: none that is tested is trained on.
+    held_out = {
+        linear.sentence(tree)
+        for split in ("dev", "test")
+        for trees in splits[split].values()
+        for tree in trees
+    }
+    for bank, trees in splits["train"].items():
+        splits["train"][bank] = [
+            tree for tree in trees if linear.sentence(tree) not in held_out
+        ]
     return splits
 
 
@@ -138,6 +150,7 @@ def learn(folder, splits, args):
     """Prepares and trains as any run, and loads the result."""
     from keras_transformer import load, prepare, train
     from keras_transformer.runs.settings import read_settings
+    from keras_transformer.runs.training import Stopped
 
     pairs = {
         split: [
@@ -151,24 +164,30 @@ def learn(folder, splits, args):
     }
     files = {}
     for split, lines in pairs.items():
-        files[split] = folder / f"{split}.tsv"
+        path = files[split] = folder / f"{split}.tsv"
         text = "".join(f"{source}\t{target}\n" for source, target in lines)
         # The same text stays the same file, so that a run can go on.
-        if not files[split].is_file() or files[split].read_text() != text:
-            files[split].write_text(text)
+        if (
+            not files[split].is_file()
+            or files[split].read_text("utf-8") != text
+        ):
+            files[split].write_text(text, "utf-8")
     data = folder / "data"
-    if not (data / "manifest.json").is_file():
-        prepare(
-            data,
-            train=[str(files["train"])],
-            dev=[str(files["dev"])],
-            tokenizer=tokenizers(pairs["train"], args),
-            clean=False,  # "." for "Yes." is no error here
-            tokens_per_batch=4096,
-        )
+    prepare(
+        data,
+        train=[str(files["train"])],
+        dev=[str(files["dev"])],
+        tokenizer=tokenizers(pairs["train"], args),
+        clean=False,  # a short sentence with many brackets is no error
+        tokens_per_batch=4096,
+    )
     flags = {"data": str(data)}
     flags.update(QUICK if args.quick else {"minutes": args.minutes})
-    train(read_settings(args.settings, flags), folder / "run")
+    try:
+        train(read_settings(args.settings, flags), folder / "run")
+    except Stopped:
+        print(f"Saved in {folder}. The same command goes on.")
+        sys.exit(130)
     translator = load(folder / "run")
     # Sinusoids go on: a longer sentence is parsed whole, not in parts.
     translator.max_source_length = 10_000

@@ -37,7 +37,7 @@ WORDS = {
 }
 
 
-def make_documents(num_documents=30, num_trees=40, seed=1):
+def make_documents(num_documents=50, num_trees=40, seed=1):
     """`{document: [cleaned trees]}`, the same for the same seed."""
     rng = random.Random(seed)
     return {
