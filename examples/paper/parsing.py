@@ -167,11 +167,8 @@ def learn(folder, splits, args):
         path = files[split] = folder / f"{split}.tsv"
         text = "".join(f"{source}\t{target}\n" for source, target in lines)
         # The same text stays the same file, so that a run can go on.
-        if (
-            not files[split].is_file()
-            or files[split].read_text("utf-8") != text
-        ):
-            files[split].write_text(text, "utf-8")
+        if not path.is_file() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
     data = folder / "data"
     prepare(
         data,
