@@ -6,6 +6,7 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 SERVE = ["starlette>=0.40", "uvicorn>=0.30"]  # keras-transformer serve
+NOTEBOOK = ["jupytext>=1.16", "nbclient>=0.10", "ipykernel>=6"]  # examples/
 
 # `keras-transformer` on PyPI is another project with the same import name.
 setup(
@@ -43,12 +44,14 @@ setup(
     ],
     extras_require={
         "serve": SERVE,
+        "notebook": NOTEBOOK,
         "test": [
             "pytest>=8",
             "hypothesis>=6",
             "pyyaml>=6",
             "tensorflow-serving-api>=2.21,<2.22",  # with grpcio
             *SERVE,
+            *NOTEBOOK,
         ],
         "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.29"],
         "dev": ["ruff==0.17.4", "pre-commit>=3.5"],

@@ -1,0 +1,1 @@
+"""Trees: read, linearised, repaired, scored by EVALB's rules, drawn."""
