@@ -116,6 +116,9 @@ class Settings:
         1, "Beam for these translations; the final ones use 4."
     )
     length_penalty: float = setting(0.6, "Alpha of the length penalty.")
+    max_extra_length: int = setting(
+        50, "Pieces that a translation may be longer than its source."
+    )
     patience: int = setting(
         None, "Validations without a better BLEU before stopping.", int
     )

@@ -146,20 +146,18 @@ class Run:
         if self.state["best"] is not None:
             self.model.load_weights(self.folder / "best" / "model.weights.h5")
             kept["best"] = self.model.get_weights()
-        scores = {}
+        scores, texts = {}, {}
         for name, weights in kept.items():
             self.model.set_weights(weights)
-            scores[name] = self._score(self.dev, beam_size=4)[0]
+            scores[name], texts[name] = self._score(self.dev, beam_size=4)
             if name == "averaged":
                 self.translator.save(self.folder / "averaged")
         use = max(kept, key=lambda name: _rank(scores[name]))
         self.model.set_weights(kept[use])
-        held_out, texts = self.dev, None
+        held_out, texts = self.dev, texts[use]
         if self.prepared.test is not None:
             held_out = self._texts(self.prepared.test)
             scores["test"], texts = self._score(held_out, beam_size=4)
-        elif self.dev is not None:
-            _, texts = self._score(self.dev, beam_size=4)
         result = {
             "use": use,
             "step": self.state["step"],
@@ -276,7 +274,9 @@ class Run:
             tokenizer = tokenizer[0]
         arguments = settings.model_arguments()
         if arguments.get("position_encoding") == "learned":
-            sizes["max_length"] = settings.max_length + 51
+            sizes["max_length"] = (
+                settings.max_length + settings.max_extra_length + 1
+            )
         return Transformer.from_preset(
             settings.preset,
             vocabulary_size=tokenizer.vocabulary_size,
@@ -443,7 +443,10 @@ class Run:
             return {}, []
         sources, references = pairs
         translations = self.translator.translate(
-            sources, beam_size, self.settings.length_penalty
+            sources,
+            beam_size,
+            self.settings.length_penalty,
+            max_extra_length=self.settings.max_extra_length,
         )
         texts = [translation.text for translation in translations]
         bleu = evaluation.bleu(texts, references)
