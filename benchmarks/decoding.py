@@ -3,12 +3,15 @@
 usage: python -m benchmarks.decoding [--sizes 4x128 6x512] [--sentences N]
                                      [--rounds N] [--quick]
        python -m benchmarks.decoding --growth
+       python -m benchmarks.decoding --model FOLDER --source SOURCE
 
 Every system runs in a process of its own with two threads, and they take turns.
 Models are random, and translations have 25 tokens in every system. Ours and
 CTranslate2 have the same weights, and how many of their translations are the
 same is printed. `--growth` prints the time for a token and the memory as
-translations grow. `--quick` only shows that it runs.
+translations grow. `--model` translates real sentences with a trained model, text
+to text, each system with batches of its own making. `--quick` only shows that it
+runs.
 
 What each system is:
     ours            `beam_search` or `greedy_search`, the portable graph
@@ -20,6 +23,7 @@ What each system is:
 
 import argparse
 import functools
+import itertools
 import resource
 import tempfile
 import time
@@ -78,6 +82,8 @@ def make_sources(case):
 
 def make_step(system, case):
     """A function that translates all sentences once."""
+    if "model" in case:
+        return REAL_MAKERS[system](case)
     translate = MAKERS[system](case)
     batches = make_sources(case)
     return lambda: [translate(batch) for batch in batches]
@@ -234,6 +240,62 @@ MAKERS = {
 }
 
 
+def real_sentences(case):
+    from keras_transformer.data import read_pairs
+
+    pairs = read_pairs(case["source"], split="test")
+    return [source for source, _ in itertools.islice(pairs, case["sentences"])]
+
+
+def make_real_ours(case, compiled=False):
+    side_by_side.tensorflow_threads()
+    from keras_transformer import load
+
+    translator, sentences = load(case["model"]), real_sentences(case)
+    return lambda: translator.translate(
+        sentences, beam_size=case["beam_size"], jit_compile=compiled
+    )
+
+
+def make_real_ct2(case, quantization=None):
+    import ctranslate2
+
+    from keras_transformer import load
+
+    translator, sentences = load(case["model"]), real_sentences(case)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
+        ctranslate2_model.write_ctranslate2_model(
+            translator.model, path, quantization
+        )
+        peer = ctranslate2.Translator(
+            str(path), inter_threads=1, intra_threads=2
+        )
+
+    def translate():
+        ids = translator.source_tokenizer.tokenize(sentences, add_end=True)
+        results = peer.translate_batch(
+            ctranslate2_model.words(ids),
+            max_batch_size=1536,  # sorted by length, and of 1,536 tokens
+            batch_type="tokens",
+            beam_size=case["beam_size"],
+            length_penalty=0.6,
+            max_decoding_length=150,
+        )
+        found = [list(map(int, result.hypotheses[0])) for result in results]
+        return translator.target_tokenizer.detokenize(found)
+
+    return translate
+
+
+REAL_MAKERS = {
+    "ours": make_real_ours,
+    "ours, compiled": functools.partial(make_real_ours, compiled=True),
+    "ct2": make_real_ct2,
+    "ct2 int8": functools.partial(make_real_ct2, quantization="int8"),
+}
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -244,10 +306,15 @@ def main():
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--model", help="a trained model")
+    parser.add_argument("--source", help="its sentences, as for `evaluate`")
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     if args.growth:
         print_growth()
+        return
+    if args.model:
+        print_real(args)
         return
     if args.quick:
         args.sizes, args.sentences, args.rounds = ["4x128"], 3, 1
@@ -301,6 +368,33 @@ def print_case(case, systems, rounds):
             f"{answer['ready_seconds']:.0f} |",
             flush=True,
         )
+
+
+def print_real(args):
+    """Real sentences, text to text: seconds, and sentences a second."""
+    print(side_by_side.origin("tensorflow", "keras", "ctranslate2"))
+    print("\n| search | sentences | system | s | sentences/s | × ct2 float32 |")
+    print("|---" * 6 + "|")
+    for sentences in (1, args.sentences):
+        for beam_size in (1, 4):
+            case = {
+                "model": args.model,
+                "source": args.source,
+                "sentences": sentences,
+                "beam_size": beam_size,
+            }
+            answers = side_by_side.compare(
+                make_step, list(REAL_MAKERS), case, args.rounds
+            )
+            peer = answers["ct2"]["milliseconds"]
+            for system, answer in answers.items():
+                ms = answer["milliseconds"]
+                print(
+                    f"| beam {beam_size} | {sentences:,} | {system} | "
+                    f"{ms / 1000:.3f} | {1000 * sentences / ms:.1f} | "
+                    f"{peer / ms:.2f} |",
+                    flush=True,
+                )
 
 
 def print_agreement(size):
