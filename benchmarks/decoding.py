@@ -9,9 +9,10 @@ Every system runs in a process of its own with two threads, and they take turns.
 Models are random, and translations have 25 tokens in every system. Ours and
 CTranslate2 have the same weights, and how many of their translations are the
 same is printed. `--growth` prints the time for a token and the memory as
-translations grow. `--model` translates real sentences with a trained model, text
-to text, each system with batches of its own making. `--quick` only shows that it
-runs.
+translations grow. `--model` translates sentences with a trained model, from
+text to text, each system with batches of its own making; CTranslate2's length
+penalty is another, so that some translations differ. `--quick` only shows that
+it runs.
 
 What each system is:
     ours            `beam_search` or `greedy_search`, the portable graph

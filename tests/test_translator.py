@@ -201,11 +201,14 @@ def test_alignments_of_parts_count_on():
     assert whole.alignment == [(0, 1), (1, 0), (3, 1)]
 
 
-def test_learned_positions_bound_the_sources():
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_learned_positions_bound_the_sources(jit_compile):
     few = untrained(position_encoding="learned", max_length=20)
     assert few.max_source_length == 19
     with pytest.warns(UserWarning, match="19 pieces"):
-        result = few.translate(" ".join(SENTENCES * 2), beam_size=1)
+        result = few.translate(
+            " ".join(SENTENCES * 2), beam_size=1, jit_compile=jit_compile
+        )
     assert len(result.parts) > 1
 
 

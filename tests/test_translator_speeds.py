@@ -1,5 +1,6 @@
 """The compiled search gives the same, and is taken where it is faster."""
 
+import numpy as np
 import pytest
 
 from keras_transformer.translator import speeds
@@ -20,6 +21,7 @@ def translator():
         {"beam_size": 1},
         {"beam_size": 2, "num_results": 2, "attention": True},
         {"beam_size": 2, "prefix": "drei"},
+        {"temperature": 0.5, "seed": 3},
     ],
 )
 def test_compiled_translations_are_the_same(translator, settings):
@@ -32,6 +34,10 @@ def test_compiled_translations_are_the_same(translator, settings):
         assert ours.text == theirs.text
         assert ours.score == pytest.approx(theirs.score, abs=1e-5)
         assert len(ours.alternatives) == len(theirs.alternatives)
+        if ours.attention is not None:
+            np.testing.assert_allclose(
+                ours.attention, theirs.attention, atol=1e-5
+            )
 
 
 def clock(monkeypatch, seconds):
@@ -41,7 +47,9 @@ def clock(monkeypatch, seconds):
 
     def work(chooser, count, **settings):
         compiled = []
-        for rows, size in chooser.batches([10] * count, 320, (), **settings):
+        for rows, size in chooser.batches(
+            [10] * count, 320, (), longest=99, **settings
+        ):
             now[0] += seconds(size) * len(rows)
             compiled += [size is not None] * len(rows)
         return compiled
@@ -77,6 +85,13 @@ def test_sentences_of_many_calls_count_together(monkeypatch):
 def test_every_row_comes_once():
     lengths = [3, 30, 8, 9, 1, 16, 17, 200] * 20
     for choice in (None, True, False):
-        batches = Speeds().batches(lengths, 64, without=[4], jit_compile=choice)
+        batches = Speeds().batches(
+            lengths, 64, without=[4], longest=201, jit_compile=choice
+        )
+        batches = list(batches)
         rows = [row for rows, _ in batches for row in rows]
         assert sorted(rows) == [i for i in range(len(lengths)) if i != 4]
+        for rows, size in batches:
+            if size is not None:
+                assert len(rows) <= size[0] <= speeds.ROWS
+                assert max(lengths[row] for row in rows) <= size[1] <= 201

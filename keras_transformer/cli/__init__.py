@@ -93,24 +93,27 @@ def import_tensorflow():
 def _keep_compiled():
     """A flag for XLA: what it compiles is kept for the next start.
 
-    In a folder for this kind of processor, as it is the processor's own code.
+    In a folder for this kind of processor and this TensorFlow, as it is the
+    processor's own code.
     """
     import hashlib
     import platform
+    from importlib import metadata
 
     try:
         with open("/proc/cpuinfo") as file:
             kind = next(line for line in file if line.startswith("flags"))
     except (OSError, StopIteration):
         kind = platform.processor()
-    kind = hashlib.sha256(f"{platform.machine()} {kind}".encode()).hexdigest()
+    kind = f"{platform.machine()} {metadata.version('tensorflow')} {kind}"
+    kind = hashlib.sha256(kind.encode()).hexdigest()
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(caches, "keras_transformer", f"xla-{kind[:8]}")
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError:
         return ""
-    return f"--tf_xla_persistent_cache_directory={folder}"
+    return f"--tf_xla_persistent_cache_directory='{folder}'"
 
 
 def _show_warning(message, *where):

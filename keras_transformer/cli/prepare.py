@@ -51,7 +51,8 @@ def add_parser(verbs):
         nargs="+",
         metavar="FILE",
         help="vocabulary of a trained model (its tokenizer.model, or its "
-        "source.model and target.model) to take instead of learning one",
+        "source.model and target.model) to take; nothing is learned then, "
+        "whatever the three flags above say",
     )
     parser.add_argument(
         "--no-clean",
@@ -111,8 +112,10 @@ def _tokenizer(paths):
     """What is in the files: nothing, one for both languages, or one each."""
     from keras_transformer.tokenizer import Tokenizer
 
-    tokenizers = [Tokenizer.load(path) for path in paths or []]
-    return tuple(tokenizers) if len(tokenizers) > 1 else (*tokenizers, None)[0]
+    if not paths:
+        return None
+    tokenizers = tuple(Tokenizer.load(path) for path in paths)
+    return tokenizers[0] if len(tokenizers) == 1 else tokenizers
 
 
 def _report(prepared):

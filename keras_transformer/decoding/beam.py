@@ -49,8 +49,8 @@ def beam_search(
             of the results and of their scores, and allowed whatever they are.
         no_repeat_ngram_size: If above 0, no sequence of so many tokens comes
             twice in a hypothesis.
-        jit_compile: Whether this is called in what XLA compiles: a
-            `tf.function` with `jit_compile=True`, say.
+        jit_compile: Must be true where XLA compiles the call, as in a
+            `tf.function` with `jit_compile=True`.
 
     Returns:
         `Hypotheses`.

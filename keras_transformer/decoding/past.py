@@ -1,7 +1,7 @@
 """Keys and values of earlier steps: room for some, written without a copy.
 
-A step writes a few rows into a large tensor. On most backends, and in what XLA
-compiles, a slice is updated where it stands. A graph of TensorFlow has no such
+A step writes a few rows into a large tensor. On other backends, and in what XLA
+compiles, that is the update of a slice. A graph of TensorFlow has no such
 operation that TF Serving runs: `scatter_update` copies all of it each time, and
 `slice_update` is an operation of XLA. There rows are written in place.
 """

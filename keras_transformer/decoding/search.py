@@ -1,4 +1,4 @@
-"""What every search does: limits, one step of the model, the score."""
+"""What every search does: limits, the likeliest tokens, the score."""
 
 import math
 from numbers import Real

@@ -229,7 +229,7 @@ def _linear(kernel, bias, dtype):
 
 
 def _norm(layer):
-    gamma, beta = ops.cast(layer.gamma, "float32"), layer.beta
+    gamma, beta = (ops.cast(x, "float32") for x in (layer.gamma, layer.beta))
 
     def normalize(x):
         centred = ops.cast(x, "float32")

@@ -82,7 +82,8 @@ class Settings:
     # Training
     start_from: str = setting(
         None,
-        "Trained model to begin with: its sizes, vocabulary and weights.",
+        "Trained model to begin with: its sizes (whatever the preset), "
+        "vocabulary and weights.",
         str,
     )
     steps: int = setting(None, "Updates to train for.", int)

@@ -87,6 +87,7 @@ class Run:
         self.translator = Translator(
             self.model, self.prepared.tokenizer, self._longest_source()
         )
+        self.start = None  # its weights are in the model
         self.dev = self._texts(self.prepared.dev)
         self.checkpoints = Checkpoints(
             folder / "checkpoints", keep=settings.average_last
@@ -296,6 +297,19 @@ class Run:
                 "with `--tokenizer` and the model's own file."
             )
         config = start.model.get_config()
+        positions = start.model.source_positions
+        if positions.kind == "learned" and (
+            self.settings.max_length >= positions.max_length
+        ):
+            raise ValueError(
+                "`max_length` and the end must fit into the positions that a "
+                f"model has learned. Received: max_length="
+                f"{self.settings.max_length} with start_from="
+                f"{self.settings.start_from!r}, which has "
+                f"{positions.max_length}. Lower it."
+            )
+        if config["num_decoder_layers"] is None:
+            config["num_decoder_layers"] = config["num_layers"]
         for name, value in given.items():
             if "dropout" not in name and value != config[name]:
                 raise ValueError(
@@ -312,7 +326,9 @@ class Run:
         """Pieces of the longest source that is trained on."""
         lengths = self.prepared.train.lengths
         kept = (lengths <= self.settings.max_length).all(axis=1)
-        return int(lengths[kept, 0].max())
+        longest = int(lengths[kept, 0].max())
+        # What a model has learned before counts, too.
+        return max(longest, self.start.max_source_length if self.start else 0)
 
     def _total_steps(self, num_workers):
         settings = self.settings

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import keras
 import tensorflow as tf
 
 from keras_transformer.model import Transformer
@@ -93,7 +94,7 @@ def _load_exported(folder, dtype):
             tf.zeros(
                 weight.shape,
                 about["settings"]["weights"]
-                if weight.dtype == "float32"
+                if keras.backend.is_float_dtype(weight.dtype)
                 else weight.dtype,
             )
         )

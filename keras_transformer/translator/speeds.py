@@ -11,9 +11,10 @@ from collections import defaultdict
 
 from keras_transformer.translator.batches import rows_by_length
 
-# The sizes that are compiled: so many sentences, and lengths in such strides.
+# The sizes that are compiled: up to so many sentences, by powers of two, and
+# lengths in such strides.
 ROWS, STRIDE = 32, 8
-# Batches of one size that make a try worth its seconds.
+# Batches of one length that make a try worth its seconds.
 ENOUGH = 64
 
 
@@ -22,50 +23,67 @@ class Speeds:
 
     def __init__(self):
         self._num_seen = defaultdict(int)
+        # By length and by whether it was compiled.
         self._seconds = defaultdict(lambda: {False: [], True: []})
 
-    def batches(self, lengths, tokens_per_batch, without, jit_compile=None):
-        """Yields rows that share a batch, longest first, and a size or None.
+    def batches(
+        self, lengths, tokens_per_batch, without, longest, jit_compile=None
+    ):
+        """Yields rows that share a batch, and a size or None.
 
-        A batch with a size is for the compiled program. Whoever iterates does
-        the work before asking for the next batch: the clock runs meanwhile.
+        A batch with a size, rows and length, is for the compiled program.
+        Whoever iterates does the work before asking for the next batch: the
+        clock runs meanwhile.
 
         Args:
             lengths: Of all sources.
             tokens_per_batch: Most tokens in a batch for the graph.
             without: Rows to leave out.
+            longest: The greatest length that a source may have.
             jit_compile: Whether to compile; by default where it pays.
         """
-        rows = set(range(len(lengths))).difference(without)
-        sizes = defaultdict(list)
-        for row in sorted(rows, key=lambda row: -lengths[row]):
-            sizes[-(-lengths[row] // STRIDE) * STRIDE].append(row)
-        for size, rows in sizes.items():
-            self._num_seen[size] += len(rows)
-        if jit_compile is None and not any(map(self._is_enough, sizes)):
-            jit_compile = False
-        if jit_compile is False:
-            for some in rows_by_length(lengths, tokens_per_batch, without):
-                yield some, None
-            return
-        for size, rows in sizes.items():
+        by_length = defaultdict(list)
+        for row in set(range(len(lengths))).difference(without):
+            strides = -(-lengths[row] // STRIDE)
+            by_length[min(strides * STRIDE, longest)].append(row)
+        for length, rows in by_length.items():
+            self._num_seen[length] += len(rows)
+        fixed = {
+            length: rows
+            for length, rows in by_length.items()
+            if (self._may_pay(length) if jit_compile is None else jit_compile)
+        }
+        without = set(without).union(*fixed.values())
+        for rows in rows_by_length(lengths, tokens_per_batch, without):
+            yield rows, None
+        for length, rows in fixed.items():
             while rows:
-                compiled = jit_compile or self._is_compiled_faster(size)
-                count = ROWS if compiled else max(1, tokens_per_batch // size)
+                compiled = jit_compile or self._is_compiled_next(length)
+                count = ROWS if compiled else max(1, tokens_per_batch // length)
                 some, rows = rows[:count], rows[count:]
+                size = (_power_of_two(len(some)), length) if compiled else None
                 begin = time.perf_counter()
-                yield some, ((ROWS, size) if compiled else None)
+                yield some, size
                 if len(some) == count:
-                    self._seconds[size][compiled].append(
+                    self._seconds[length][compiled].append(
                         (time.perf_counter() - begin) / count
                     )
 
-    def _is_enough(self, size):
-        return self._num_seen[size] >= ENOUGH * ROWS
+    def _may_pay(self, length):
+        """Whether to compile was not tried yet, or is faster."""
+        return self._num_seen[length] >= ENOUGH * ROWS and (
+            len(self._seconds[length][True]) < 2
+            or self._is_compiled_next(length)
+        )
 
-    def _is_compiled_faster(self, size):
-        """As far as is known; two batches of each are needed to tell."""
-        graph, compiled = (self._seconds[size][key] for key in (False, True))
-        if not self._is_enough(size) or len(graph) < 2:
+    def _is_compiled_next(self, length):
+        """Two batches of each show which is faster: a first one is slow."""
+        graph, compiled = (self._seconds[length][x] for x in (False, True))
+        if len(graph) < 2:
             return False
         return len(compiled) < 2 or min(compiled) < min(graph)
+
+
+def _power_of_two(count):
+    """The least one that is as large."""
+    return 1 << (count - 1).bit_length()

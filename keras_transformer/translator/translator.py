@@ -107,7 +107,8 @@ class Translator:
             seed: A whole number that decides what is drawn. Equal sentences
                 get equal translations. By default others come each time.
             attention: Whether to return attention and alignment, too.
-            tokens_per_batch: Most source tokens translated at once.
+            tokens_per_batch: Most source tokens translated at once. A compiled
+                batch has up to 32 sentences instead.
             jit_compile: Whether XLA compiles the search, for a few sizes of
                 batches and in seconds for each. By default that is tried when
                 there are thousands of sentences of about one length, and used
@@ -144,7 +145,11 @@ class Translator:
         lengths = [len(source) for source in sources]
         speeds = self._speeds[(search, *options.items())]
         for rows, size in speeds.batches(
-            lengths, tokens_per_batch, blank, jit_compile
+            lengths,
+            tokens_per_batch,
+            without=blank,
+            longest=self.max_source_length + 1,
+            jit_compile=jit_compile,
         ):
             found = self._run(
                 search,

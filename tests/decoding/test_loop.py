@@ -1,5 +1,7 @@
 """Sentences that are done leave the batch; nothing else changes."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -15,10 +17,22 @@ SEARCHES = [
 ]
 
 
-@pytest.mark.parametrize(("search", "settings"), SEARCHES)
-def test_a_large_batch_finds_what_fixed_sizes_find(search, settings):
+MODELS = [
+    {},
+    {"key_dim": 3, "value_dim": 5, "tie_output": False},
+    {"attention_window": 4, "normalize_first": True, "use_bias": True},
+    {"share_embeddings": False, "position_encoding": "concatenated"},
+]
+
+
+@pytest.mark.parametrize(
+    ("search", "settings", "sizes"),
+    [(*pair, {}) for pair in SEARCHES]
+    + [(*SEARCHES[1], sizes) for sizes in MODELS[1:]],
+)
+def test_a_large_batch_finds_what_fixed_sizes_find(search, settings, sizes):
     # Some end early, and some are so long that more room is made.
-    model, rng = random_model(4), np.random.default_rng(1)
+    model, rng = random_model(4, **sizes), np.random.default_rng(1)
     ids = sources(rng, batch=5 * loop.FEW, length=6)
     ids[::3, 2:] = 0
     settings = {**settings, "max_extra_length": 3 * loop.FIRST_ROOM}
@@ -42,15 +56,30 @@ def test_prefixes_stay_with_their_sentences():
         np.testing.assert_allclose(alone.scores, found.scores[one], atol=1e-4)
 
 
-def test_two_calls_share_no_memory():
-    # The past is written in place: what one call left must not reach another.
+@pytest.mark.parametrize("sizes", MODELS)
+def test_a_step_is_a_pass_of_the_whole_model(sizes):
+    model, rng = random_model(5, **sizes), np.random.default_rng(4)
+    ids = sources(rng, batch=3, length=6)
+    found = find(decoding.greedy_search, model, ids, max_length=24)
+    scores = find(
+        decoding.score, model, ids, found.ids[:, 0], length_penalty=0.6
+    )
+    np.testing.assert_allclose(found.scores[:, 0], scores, atol=1e-4)
+
+
+def test_calls_at_the_same_time_share_no_memory():
+    # The past is written in place: the memory of one call is its own.
     model, rng = random_model(4), np.random.default_rng(3)
-    first, second = (sources(rng, batch=4, length=5) for _ in range(2))
-    before = find(decoding.beam_search, model, first)
-    find(decoding.beam_search, model, second)
-    after = find(decoding.beam_search, model, first)
-    np.testing.assert_array_equal(before.ids, after.ids)
-    np.testing.assert_array_equal(before.scores, after.scores)
+    batches = [sources(rng, batch=12, length=5) for _ in range(4)]
+    alone = [find(decoding.beam_search, model, ids) for ids in batches]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            together = pool.map(
+                lambda ids: find(decoding.beam_search, model, ids), batches
+            )
+            for ours, theirs in zip(together, alone):
+                np.testing.assert_array_equal(ours.ids, theirs.ids)
+                np.testing.assert_array_equal(ours.scores, theirs.scores)
 
 
 @pytest.mark.parametrize("width", [999, 1000, 8000, 10_007, 37_000])
