@@ -77,12 +77,10 @@ def test_no_answer_goes_to_the_wrong_client(server):
     assert clients.refused == []
     _, page = server.ask("GET", "/monitoring/prometheus/metrics")
     lines = dict(x.rsplit(" ", 1) for x in page.splitlines())
-    name = "keras_transformer_batch_rows_"
-    labels = 'signature="serving_default"'
-    calls = float(lines[f"{name}count{{{labels}}}"])
-    # A request has up to four rows: calls of more were joined.
-    small_calls = float(lines[f'{name}bucket{{{labels},le="4"}}'])
-    assert small_calls < calls
+    name = 'keras_transformer_batch_rows_{}{{signature="serving_default"}}'
+    rows, calls = (float(lines[name.format(x)]) for x in ("sum", "count"))
+    # A request has two and a half; how many are joined is up to the machine.
+    assert rows / calls > 2.7
 
 
 @pytest.mark.slow
