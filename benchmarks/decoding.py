@@ -5,14 +5,14 @@ usage: python -m benchmarks.decoding [--sizes 4x128 6x512] [--sentences N]
        python -m benchmarks.decoding --growth
        python -m benchmarks.decoding --model FOLDER --source SOURCE
 
-Every system runs in a process of its own with two threads, and they take turns.
+Every system runs in a process of its own on two cores, and they take turns.
 Models are random, and translations have 25 tokens in every system. Ours and
 CTranslate2 have the same weights, and how many of their translations are the
 same is printed. `--growth` prints the time for a token and the memory as
 translations grow. `--model` translates sentences with a trained model, from
-text to text, each system with batches of its own making; CTranslate2's length
-penalty is another, so that some translations differ. `--quick` only shows that
-it runs.
+text to text, each system with batches of its own making, two of them at a time;
+CTranslate2's length penalty is another, so that some translations differ.
+`--quick` only shows that it runs.
 
 What each system is:
     ours            `beam_search` or `greedy_search`, the portable graph
@@ -249,9 +249,9 @@ def real_sentences(case):
 
 
 def make_real_ours(case, compiled=False):
-    side_by_side.tensorflow_threads()
-    from keras_transformer import load
+    from keras_transformer import load, workers
 
+    workers.share_cores()  # as the command line does
     translator, sentences = load(case["model"]), real_sentences(case)
     return lambda: translator.translate(
         sentences, beam_size=case["beam_size"], jit_compile=compiled
@@ -269,8 +269,12 @@ def make_real_ct2(case, quantization=None):
         ctranslate2_model.write_ctranslate2_model(
             translator.model, path, quantization
         )
+        # What is fastest: two batches at a time; alone, two threads, which in
+        # int8 make it slower.
+        alone = case["sentences"] == 1
+        threads = 2 if alone and quantization is None else 1
         peer = ctranslate2.Translator(
-            str(path), inter_threads=1, intra_threads=2
+            str(path), inter_threads=1 if alone else 2, intra_threads=threads
         )
 
     def translate():

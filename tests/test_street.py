@@ -12,6 +12,7 @@ STREET = [
     "training",
     "model",
     "decoding",
+    "workers",
     "translator",
     "evaluation",
     "plots",

@@ -47,23 +47,29 @@ def clock(monkeypatch, seconds):
 
     def work(chooser, count, **settings):
         compiled = []
-        for rows, size in chooser.batches(
+        for group in chooser.groups(
             [10] * count, 320, (), longest=99, **settings
         ):
-            now[0] += seconds(size) * len(rows)
-            compiled += [size is not None] * len(rows)
+            for rows, size in group:
+                now[0] += seconds(size) * len(rows)
+                compiled += [size is not None] * len(rows)
         return compiled
 
     return work
 
 
+@pytest.mark.parametrize("num_workers", [1, 3])
 @pytest.mark.parametrize("compiled_is_faster", [True, False])
-def test_many_sentences_take_what_is_faster(monkeypatch, compiled_is_faster):
+def test_many_sentences_take_what_is_faster(
+    monkeypatch, compiled_is_faster, num_workers
+):
     work = clock(
         monkeypatch,
         lambda size: 1.0 if (size is not None) == compiled_is_faster else 2.0,
     )
-    compiled = work(Speeds(), 4 * speeds.ENOUGH * speeds.ROWS)
+    compiled = work(
+        Speeds(), 4 * speeds.ENOUGH * speeds.ROWS, num_workers=num_workers
+    )
     assert True in compiled[: speeds.ENOUGH * speeds.ROWS]
     assert set(compiled[len(compiled) // 2 :]) == {compiled_is_faster}
 
@@ -85,10 +91,10 @@ def test_sentences_of_many_calls_count_together(monkeypatch):
 def test_every_row_comes_once():
     lengths = [3, 30, 8, 9, 1, 16, 17, 200] * 20
     for choice in (None, True, False):
-        batches = Speeds().batches(
+        groups = Speeds().groups(
             lengths, 64, without=[4], longest=201, jit_compile=choice
         )
-        batches = list(batches)
+        batches = [batch for group in groups for batch in group]
         rows = [row for rows, _ in batches for row in rows]
         assert sorted(rows) == [i for i in range(len(lengths)) if i != 4]
         for rows, size in batches:

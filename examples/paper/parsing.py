@@ -48,6 +48,7 @@ def arguments():
     add("--trees", nargs="+", metavar="PATH", help="folders or tar archives")
     add("--folder", default="runs/parsing", help="where to write")
     add("--minutes", type=float, default=60, help="of training")
+    add("--steps", type=int, help="updates to train for, instead of minutes")
     add("--max-words", type=int, default=40, help="longest tree to train on")
     add("--vocabulary-size", type=int, default=8000, help="pieces of words")
     add("--beam-size", type=int, default=21, help="the paper's is 21")
@@ -179,7 +180,8 @@ def learn(folder, splits, args):
         tokens_per_batch=4096,
     )
     flags = {"data": str(data)}
-    flags.update(QUICK if args.quick else {"minutes": args.minutes})
+    limit = {"steps": args.steps} if args.steps else {"minutes": args.minutes}
+    flags.update(QUICK if args.quick else limit)
     try:
         train(read_settings(args.settings, flags), folder / "run")
     except Stopped:

@@ -41,7 +41,9 @@ def load_translator(args):
     """The translator that `--model` names."""
     import_tensorflow()
     from keras_transformer.translator import load
+    from keras_transformer.workers import share_cores
 
+    share_cores()
     return load(args.model)
 
 

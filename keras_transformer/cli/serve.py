@@ -59,7 +59,9 @@ def run(args):
     from keras_transformer.serving.servable import load_servable
     from keras_transformer.serving.server import bind, serve
     from keras_transformer.translator.loading import shipped_model
+    from keras_transformer.workers import share_cores
 
+    share_cores()
     names = [field.name for field in dataclasses.fields(Limits)]
     limits = Limits(**{name: getattr(args, name) for name in names})
     with bind(args.host, args.port) as listener:

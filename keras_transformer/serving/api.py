@@ -12,6 +12,7 @@ from keras_transformer.serving import rest
 from keras_transformer.serving.batcher import Batcher, Queue
 from keras_transformer.serving.metrics import Metrics
 from keras_transformer.serving.rest import RestError, bad_request
+from keras_transformer.workers import num_workers
 
 VERSION = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 POST_PATH = re.compile(
@@ -54,6 +55,7 @@ class Api:
                 limits.max_batch,
                 limits.max_wait_ms / 1000,
                 partial(self.metrics.batch_rows.add, signature=name),
+                num_workers(),
             )
             for name, signature in servable.signatures.items()
         }

@@ -45,8 +45,8 @@ class Queue:
 class Batcher:
     """Calls one signature for many clients.
 
-    Rows wait in lanes, one for each class of length. The rows of a lane make a
-    call together, so no short text waits for a long one. In a lane the
+    Rows wait in lanes, one for each class of length. The rows of a lane make
+    calls together, so no short text waits for a long one. In a lane the
     requests take turns, so one of many rows holds up nobody.
 
     Args:
@@ -55,14 +55,18 @@ class Batcher:
         max_batch: Most rows in a call.
         max_wait: Seconds to wait for other requests before a call.
         observe: A function that is told the number of rows of each call.
+        num_calls: Most calls for a lane at the same time.
     """
 
-    def __init__(self, signature, queue, max_batch, max_wait, observe):
+    def __init__(
+        self, signature, queue, max_batch, max_wait, observe, num_calls=1
+    ):
         self._signature = signature
         self._queue = queue
         self._max_batch = max_batch
         self._max_wait = max_wait
         self._observe = observe
+        self._num_calls = num_calls
         self._lanes = {}
         self._alone = asyncio.Semaphore(2)
 
@@ -92,8 +96,8 @@ class Batcher:
         for length_class, rows in _by_length(inputs, count).items():
             lane = self._lanes.setdefault(length_class, _Lane())
             lane.waiting.append((request, rows))
-            if lane.task is None:
-                lane.task = asyncio.create_task(self._work(lane))
+            if len(lane.tasks) < self._num_calls:
+                lane.tasks.add(asyncio.create_task(self._work(lane)))
         return await request.answer
 
     async def _work(self, lane):
@@ -104,7 +108,7 @@ class Batcher:
             batch = lane.take(self._max_batch)
             if batch:
                 await self._run(batch)
-        lane.task = None
+        lane.tasks.remove(asyncio.current_task())
 
     async def _run(self, batch):
         """One call for parts of several requests."""
@@ -146,11 +150,11 @@ class Batcher:
 
 
 class _Lane:
-    """Parts of requests that wait, and the task that works on them."""
+    """Parts of requests that wait, and the tasks that work on them."""
 
     def __init__(self):
         self.waiting = deque()
-        self.task = None
+        self.tasks = set()
 
     def num_rows(self):
         return sum(len(rows) for _, rows in self.waiting)

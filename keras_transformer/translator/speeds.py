@@ -26,14 +26,20 @@ class Speeds:
         # By length and by whether it was compiled.
         self._seconds = defaultdict(lambda: {False: [], True: []})
 
-    def batches(
-        self, lengths, tokens_per_batch, without, longest, jit_compile=None
+    def groups(
+        self,
+        lengths,
+        tokens_per_batch,
+        without,
+        longest,
+        jit_compile=None,
+        num_workers=1,
     ):
-        """Yields rows that share a batch, and a size or None.
+        """Yields lists of batches: rows that share one, and a size or None.
 
         A batch with a size, rows and length, is for the compiled program.
-        Whoever iterates does the work before asking for the next batch: the
-        clock runs meanwhile.
+        Whoever iterates runs the batches of a group, several at a time, before
+        asking for the next group: the clock runs meanwhile.
 
         Args:
             lengths: Of all sources.
@@ -41,6 +47,7 @@ class Speeds:
             without: Rows to leave out.
             longest: The greatest length that a source may have.
             jit_compile: Whether to compile; by default where it pays.
+            num_workers: Number of batches that run at a time.
         """
         by_length = defaultdict(list)
         for row in set(range(len(lengths))).difference(without):
@@ -54,30 +61,41 @@ class Speeds:
             if (self._may_pay(length) if jit_compile is None else jit_compile)
         }
         without = set(without).union(*fixed.values())
-        for rows in rows_by_length(lengths, tokens_per_batch, without):
-            yield rows, None
+        batches = rows_by_length(lengths, tokens_per_batch, without)
+        if group := [(rows, None) for rows in batches]:
+            yield group
         for length, rows in fixed.items():
             while rows:
                 compiled = jit_compile or self._is_compiled_next(length)
                 count = ROWS if compiled else max(1, tokens_per_batch // length)
-                some, rows = rows[:count], rows[count:]
-                size = (_power_of_two(len(some)), length) if compiled else None
+                is_try = jit_compile is None and not self._is_known(length)
+                some = rows[: num_workers * count] if is_try else rows
+                rows = rows[len(some) :]
+                group = [
+                    some[begin : begin + count]
+                    for begin in range(0, len(some), count)
+                ]
                 begin = time.perf_counter()
-                yield some, size
-                if len(some) == count:
+                yield [
+                    (of, (_power_of_two(len(of)), length) if compiled else None)
+                    for of in group
+                ]
+                if is_try and len(some) == num_workers * count:
                     self._seconds[length][compiled].append(
-                        (time.perf_counter() - begin) / count
+                        (time.perf_counter() - begin) / len(some)
                     )
 
     def _may_pay(self, length):
         """Whether to compile was not tried yet, or is faster."""
         return self._num_seen[length] >= ENOUGH * ROWS and (
-            len(self._seconds[length][True]) < 2
-            or self._is_compiled_next(length)
+            not self._is_known(length) or self._is_compiled_next(length)
         )
 
+    def _is_known(self, length):
+        """Two groups of each show which is faster: a first one is slow."""
+        return all(len(self._seconds[length][x]) >= 2 for x in (False, True))
+
     def _is_compiled_next(self, length):
-        """Two batches of each show which is faster: a first one is slow."""
         graph, compiled = (self._seconds[length][x] for x in (False, True))
         if len(graph) < 2:
             return False

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import threading
 import warnings
 from collections import defaultdict
 from pathlib import Path
@@ -26,11 +27,14 @@ from keras_transformer.translator.translation import (
     Translation,
     join,
 )
+from keras_transformer.workers import in_threads, num_workers
 
 # The longest source, where training did not say how long its sources were.
 MAX_SOURCE_LENGTH = 256
 # The score of a hypothesis that a search did not find.
 NONE_FOUND = -1e9
+# Tokens of a batch that is not split so that there is one for each core.
+LEAST_SHARE = 256
 
 
 class Translator:
@@ -55,6 +59,7 @@ class Translator:
         self.source_tokenizer = tokenizer if one else tokenizer[0]
         self.target_tokenizer = tokenizer if one else tokenizer[1]
         self._graphs = {}
+        self._lock = threading.Lock()
         self._speeds = defaultdict(Speeds)
 
     def translate(
@@ -107,8 +112,8 @@ class Translator:
             seed: A whole number that decides what is drawn. Equal sentences
                 get equal translations. By default others come each time.
             attention: Whether to return attention and alignment, too.
-            tokens_per_batch: Most source tokens translated at once. A compiled
-                batch has up to 32 sentences instead.
+            tokens_per_batch: Most source tokens in a batch. Up to four batches
+                run at a time. A compiled one has up to 32 sentences instead.
             jit_compile: Whether XLA compiles the search, for a few sizes of
                 batches and in seconds for each. By default that is tried when
                 there are thousands of sentences of about one length, and used
@@ -144,23 +149,31 @@ class Translator:
         tell(blank)
         lengths = [len(source) for source in sources]
         speeds = self._speeds[(search, *options.items())]
-        for rows, size in speeds.batches(
-            lengths,
-            tokens_per_batch,
-            without=blank,
-            longest=self.max_source_length + 1,
-            jit_compile=jit_compile,
-        ):
+
+        def run(batch):
+            rows, size = batch
             found = self._run(
                 search,
                 {**padded_rows(ids, rows, size), **tensors},
                 jit_compile=size is not None,
                 **options,
             )
-            read = self._read([sources[row] for row in rows], found, attention)
-            for row, n_best in zip(rows, read):
-                n_bests[row] = n_best
-            tell(rows)
+            return self._read([sources[row] for row in rows], found, attention)
+
+        workers = num_workers()
+        share = max(LEAST_SHARE, -(-sum(lengths) // workers))
+        for group in speeds.groups(
+            lengths,
+            min(tokens_per_batch, share),
+            without=blank,
+            longest=self.max_source_length + 1,
+            jit_compile=jit_compile,
+            num_workers=workers,
+        ):
+            for (rows, _), read in in_threads(run, group, workers):
+                for row, n_best in zip(rows, read):
+                    n_bests[row] = n_best
+                tell(rows)
         n_bests = iter(n_bests)
         results = [join(each, [next(n_bests) for _ in each]) for each in parts]
         return results[0] if alone else results
@@ -359,15 +372,16 @@ class Translator:
         compiles it for each size.
         """
         key = (function, *tensors, *options.items())
-        if key not in self._graphs:
-            # Autograph would read all of the source code, for nothing: loops
-            # over tensors are written as such.
-            self._graphs[key] = tf.function(
-                lambda tensors: function(self.model, **tensors, **options),
-                input_signature=[{name: _SPECS[name] for name in tensors}],
-                jit_compile=options.get("jit_compile"),
-                autograph=False,
-            )
+        with self._lock:
+            if key not in self._graphs:
+                # Autograph would read all of the source code, for nothing:
+                # loops over tensors are written as such.
+                self._graphs[key] = tf.function(
+                    lambda tensors: function(self.model, **tensors, **options),
+                    input_signature=[{name: _SPECS[name] for name in tensors}],
+                    jit_compile=options.get("jit_compile"),
+                    autograph=False,
+                )
         return self._graphs[key](tensors)
 
 

@@ -29,9 +29,9 @@ class Model(SimpleNamespace):
         return {"text": np.array([t.upper() for t in texts], object)}
 
 
-def batcher(model, max_batch=8, max_queue=1000):
+def batcher(model, max_batch=8, max_queue=1000, num_calls=1):
     queue = Queue(max_queue)
-    return Batcher(model, queue, max_batch, 0.01, lambda rows: None)
+    return Batcher(model, queue, max_batch, 0.01, lambda rows: None, num_calls)
 
 
 def request(*texts):
@@ -75,6 +75,24 @@ def test_a_large_request_lets_others_in_between():
     model = Model(hold={"0": threading.Event()})
     run(large_and_small())
     assert "small" in model.calls[1]
+
+
+def test_several_calls_at_a_time_while_one_is_busy():
+    async def three_times():
+        batch = batcher(model, num_calls=2)
+        held = asyncio.create_task(ask(batch, "held"))
+        while not model.calls:
+            await asyncio.sleep(0.001)
+        assert await ask(batch, "first") == ["FIRST"]
+        assert await ask(batch, "second") == ["SECOND"]
+        assert not held.done()
+        model.hold["held"].set()
+        assert await held == ["HELD"]
+        # Whoever worked before has gone, and nobody waits for them.
+        assert await ask(batch, "third") == ["THIRD"]
+
+    model = Model(hold={"held": threading.Event()})
+    run(three_times())
 
 
 def test_a_short_text_does_not_wait_for_a_long_one():
