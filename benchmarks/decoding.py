@@ -10,9 +10,10 @@ Models are random, and translations have 25 tokens in every system. Ours and
 CTranslate2 have the same weights, and how many of their translations are the
 same is printed. `--growth` prints the time for a token and the memory as
 translations grow. `--model` translates sentences with a trained model, from
-text to text, each system with batches of its own making, two of them at a time;
-CTranslate2's length penalty is another, so that some translations differ.
-`--quick` only shows that it runs.
+text to text, each system with batches of its own making. Ours and CTranslate2
+work on two batches at a time, each with one thread. CTranslate2's length
+penalty is another, so that some translations differ. `--quick` only shows that
+it runs.
 
 What each system is:
     ours            `beam_search` or `greedy_search`, the portable graph
@@ -87,15 +88,19 @@ def make_step(system, case):
         return REAL_MAKERS[system](case)
     translate = MAKERS[system](case)
     batches = make_sources(case)
+    if system.startswith(("ours", "ct2")):
+        from keras_transformer.workers import in_threads
+
+        return lambda: list(in_threads(translate, batches, 2))
     return lambda: [translate(batch) for batch in batches]
 
 
 def make_ours(case, compiled=False):
-    side_by_side.tensorflow_threads()
     import tensorflow as tf
 
-    from keras_transformer import decoding
+    from keras_transformer import decoding, workers
 
+    workers.share_cores()  # as the command line does
     model = make_model(case["size"])
     # The end is one of thousands of ids: what is still open reaches the limit.
     search = functools.partial(decoding.greedy_search, model, max_length=LENGTH)
@@ -125,6 +130,16 @@ def make_ours(case, compiled=False):
     return translate
 
 
+def ct2_threads(case, quantization):
+    """What is fastest for it: two batches at a time, each with a thread.
+
+    One sentence alone has two threads, but in int8: they make it slower.
+    """
+    if case["sentences"] > 1:
+        return {"inter_threads": 2, "intra_threads": 1}
+    return {"inter_threads": 1, "intra_threads": 1 if quantization else 2}
+
+
 def make_ct2(case, quantization=None):
     import ctranslate2
 
@@ -134,7 +149,7 @@ def make_ct2(case, quantization=None):
             make_model(case["size"]), path, quantization
         )
         translator = ctranslate2.Translator(
-            str(path), inter_threads=1, intra_threads=2
+            str(path), **ct2_threads(case, quantization)
         )
 
     def translate(ids):
@@ -269,12 +284,8 @@ def make_real_ct2(case, quantization=None):
         ctranslate2_model.write_ctranslate2_model(
             translator.model, path, quantization
         )
-        # What is fastest: two batches at a time; alone, two threads, which in
-        # int8 make it slower.
-        alone = case["sentences"] == 1
-        threads = 2 if alone and quantization is None else 1
         peer = ctranslate2.Translator(
-            str(path), inter_threads=1 if alone else 2, intra_threads=threads
+            str(path), **ct2_threads(case, quantization)
         )
 
     def translate():

@@ -122,7 +122,11 @@ def test_the_site_builds_and_needs_nothing_from_elsewhere(tmp_path):
 
 def test_flags_in_pages_exist(capsys):
     """Those that a page names in its text, of a verb or a script beside it."""
-    flags = {"--help", "--xla_cpu_compilation_enabled"}  # TF Serving's
+    flags = {
+        "--help",
+        "--xla_cpu_compilation_enabled",  # TF Serving's
+        "--tensorflow_intra_op_parallelism",
+    }
     for verb in cli.VERBS:
         with pytest.raises(SystemExit):
             cli.main([verb, "--help"])
