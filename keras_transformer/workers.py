@@ -5,6 +5,7 @@ each of them spend much of their time on waiting for each other; with a batch of
 their own they do not.
 """
 
+import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -24,12 +25,14 @@ def num_workers():
 def share_cores():
     """Lets operations use no more than one batch's share of the cores.
 
-    It holds for the whole process, and for what TensorFlow runs after it has
-    begun there is no way back: a program that also trains should not call it.
+    It holds for the whole process: a program that also trains should not call
+    it. Once TensorFlow has begun to compute, it is too late, and nothing
+    changes.
     """
-    tf.config.threading.set_intra_op_parallelism_threads(
-        _num_cores() // num_workers()
-    )
+    with contextlib.suppress(RuntimeError):
+        tf.config.threading.set_intra_op_parallelism_threads(
+            _num_cores() // num_workers()
+        )
 
 
 def in_threads(function, items, count):

@@ -39,10 +39,15 @@ def test_an_error_reaches_the_caller_and_stops_what_has_not_begun():
     assert len(begun) < 1000
 
 
-@pytest.mark.parametrize("settings", [{}, {"jit_compile": True}])
-def test_translations_are_those_of_one_worker(monkeypatch, settings):
+@pytest.mark.parametrize(
+    "sentences, settings",
+    [
+        (["one", "two hundred and six", "", "nine " * 9] * 100, {}),
+        (["one", "six"] * 48, {"jit_compile": True}),
+    ],
+)
+def test_translations_are_those_of_one_worker(monkeypatch, sentences, settings):
     translator = untrained()
-    sentences = ["one", "two hundred and six", "", "nine " * 9] * 100
     told = []
     results = {}
     for count in (1, 3):
@@ -63,7 +68,7 @@ def test_translations_are_those_of_one_worker(monkeypatch, settings):
 def test_cores_are_shared_in_a_process_of_its_own():
     program = (
         "import tensorflow as tf; from keras_transformer import workers; "
-        "workers.share_cores(); tf.constant(1) + 1; "
+        "workers.share_cores(); tf.constant(1) + 1; workers.share_cores(); "
         "print(tf.config.threading.get_intra_op_parallelism_threads())"
     )
     answer = subprocess.run(
