@@ -40,7 +40,7 @@ def test_an_error_reaches_the_caller_and_stops_what_has_not_begun():
 
 
 @pytest.mark.parametrize(
-    "sentences, settings",
+    ("sentences", "settings"),
     [
         (["one", "two hundred and six", "", "nine " * 9] * 100, {}),
         (["one", "six"] * 48, {"jit_compile": True}),
