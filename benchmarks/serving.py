@@ -96,11 +96,13 @@ class Server:
 
     def __init__(self, name, folder):
         if name == "serve":
-            command = ["keras_transformer.cli", "serve", "--port", "0"]
+            script = Path(sys.executable).with_name("keras-transformer")
+            command = [script, "serve", "--port", "0"]
         else:
-            command = ["benchmarks.serving", "--serve", name]
+            command = [sys.executable, "-m", "benchmarks.serving"]
+            command += ["--serve", name]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", *command, f"{folder}/model"],
+            [*command, f"{folder}/model"],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shlex
 from functools import partial
 
@@ -55,6 +56,9 @@ def run(args):
             f"`serve` needs starlette and uvicorn. Received: {error}. "
             "Install them with: pip install starlette uvicorn"
         ) from None
+    # oneDNN keeps a program for each shape that it meets, and a server meets ever
+    # new ones: without it, memory stays flat.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     import_tensorflow()
     from keras_transformer.serving.servable import load_servable
     from keras_transformer.serving.server import bind, serve
