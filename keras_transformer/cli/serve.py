@@ -56,8 +56,8 @@ def run(args):
             f"`serve` needs starlette and uvicorn. Received: {error}. "
             "Install them with: pip install starlette uvicorn"
         ) from None
-    # oneDNN keeps a program for each shape that it meets, and a server meets ever
-    # new ones: without it, memory stays flat.
+    # oneDNN keeps a program for each shape that it meets, and a server meets
+    # ever new ones: without it, memory stays flat.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     import_tensorflow()
     from keras_transformer.serving.servable import load_servable
