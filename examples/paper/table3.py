@@ -2,7 +2,7 @@
 
     keras-transformer prepare corpus --vocabulary-size 4000 \\
         --train train.en,train.de --dev val.en,val.de
-    python examples/paper/table3.py corpus       two or three minutes a row
+    python examples/paper/table3.py corpus       two to nine minutes a row
     python examples/paper/table3.py --quick      numbers in words, a minute
 
 Trains one model for each row of table3.toml, all with the same updates, and
