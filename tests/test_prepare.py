@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.batching import (
+    files,
     load_prepared,
     make_batches,
     prepare,
@@ -168,7 +169,7 @@ def test_a_stopped_run_goes_on_to_the_same_folder(
 ):
     """Stops before each second file, wherever that is."""
     prepare("whole", **corpus)
-    write = prepared._write
+    write = files.write
     written = []
 
     def stop(path, data):
@@ -177,7 +178,7 @@ def test_a_stopped_run_goes_on_to_the_same_folder(
         written.append(path.name)
         write(path, data)
 
-    monkeypatch.setattr(prepared, "_write", stop)
+    monkeypatch.setattr(files, "write", stop)
     with pytest.raises(KeyboardInterrupt):
         prepare("out", **corpus)
     assert not (here / "out").exists()
@@ -185,8 +186,8 @@ def test_a_stopped_run_goes_on_to_the_same_folder(
         load_prepared("out")
     first, written = written, []
     monkeypatch.setattr(
-        prepared,
-        "_write",
+        files,
+        "write",
         lambda path, data: (written.append(path.name), write(path, data)),
     )
     prepare("out", **corpus)
@@ -293,7 +294,7 @@ def test_blank_dev_files_get_a_sentence(here, corpus, capsys):
 def test_a_full_disk_gets_a_sentence_and_leaves_nothing(
     here, corpus, capsys, monkeypatch, writes
 ):
-    write = prepared._write
+    write = files.write
     written = []
 
     def until_full(path, data):
@@ -303,7 +304,7 @@ def test_a_full_disk_gets_a_sentence_and_leaves_nothing(
             raise OSError(errno.ENOSPC, "full", str(path))
         write(path, data)
 
-    monkeypatch.setattr(prepared, "_write", until_full)
+    monkeypatch.setattr(files, "write", until_full)
     before = {path.name for path in here.iterdir()}
     arguments = ["--train", corpus["train"], "--dev", corpus["dev"]]
     command = ["prepare", "out", *arguments, "--vocabulary-size", "300"]

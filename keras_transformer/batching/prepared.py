@@ -11,26 +11,25 @@ settings. Text waits on disk between the steps, and duplicates are found on
 disk too, so memory does not grow with the corpus.
 """
 
-import hashlib
-import io
 import json
 import os
 import shutil
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from keras_transformer.batching import files
 from keras_transformer.batching.batches import BatchPlan
 from keras_transformer.batching.examples import (
     Examples,
     tokenize_pairs,
     tokenizer_pair,
 )
+from keras_transformer.batching.progress import progress_lines
 from keras_transformer.data.cleaning import Cleaner, pair_fingerprint
 from keras_transformer.data.sources import read_pairs, source_files
 from keras_transformer.tokenizer import Tokenizer
@@ -133,9 +132,9 @@ def prepare(
     if _settings_of(partial) != settings:
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "work").mkdir(parents=True)
-        _write_json(partial / "work" / "settings.json", settings)
+        files.write_json(partial / "work" / "settings.json", settings)
     try:
-        with _progress(verbose) as progress:
+        with progress_lines(verbose) as progress:
             if not (partial / "manifest.json").exists():
                 if tokenizer is not None:
                     for name, each in zip(_names(settings), given):
@@ -173,7 +172,7 @@ def load_prepared(folder, verify=False):
         path = folder / name
         size = path.stat().st_size if path.is_file() else None
         if size != expected["bytes"] or (
-            verify and _checksum(path) != expected["sha256"]
+            verify and files.checksum(path) != expected["sha256"]
         ):
             raise ValueError(
                 f"The files of {folder} must be as they were written. "
@@ -232,13 +231,13 @@ def _build(partial, sources, settings, progress):
         "files": {
             path.name: {
                 "bytes": path.stat().st_size,
-                "sha256": _checksum(path),
+                "sha256": files.checksum(path),
             }
             for path in sorted(partial.iterdir())
             if path.is_file()
         },
     }
-    _write_json(partial / "manifest.json", manifest)
+    files.write_json(partial / "manifest.json", manifest)
 
 
 def _read(work, split, pairs, cleaner, progress):
@@ -249,7 +248,8 @@ def _read(work, split, pairs, cleaner, progress):
     counts, chunk, marks, sizes = Counter(), [], [], []
 
     def write():
-        _write(_chunk_path(work, split, len(sizes)), "".join(chunk).encode())
+        path = _chunk_path(work, split, len(sizes))
+        files.write(path, "".join(chunk).encode())
         with (work / f"{split}.fingerprints").open("ab") as file:
             file.write(np.array(marks, np.uint64).tobytes())
         sizes.append(len(chunk))
@@ -293,7 +293,7 @@ def _read(work, split, pairs, cleaner, progress):
         "characters": characters,
         "chunks": sizes,
     }
-    _write_json(finished, result)
+    files.write_json(finished, result)
     return result
 
 
@@ -381,8 +381,8 @@ def _tokenize(partial, split, counts, tokenizers, progress):
         if not (partial / f"{name}.lengths.npy").exists():
             kept = _chunk(partial / "work", split, counts, index)
             ids, lengths = tokenize_pairs(kept, tokenizers)
-            _write_array(partial / f"{name}.ids.npy", ids)
-            _write_array(partial / f"{name}.lengths.npy", lengths)
+            files.write_array(partial / f"{name}.ids.npy", ids)
+            files.write_array(partial / f"{name}.lengths.npy", lengths)
         return counts["chunks"][index]
 
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
@@ -493,70 +493,3 @@ def _list_counts(counts, read):
         if counts[rule]
     ]
     return f"cleaning dropped all: {', '.join(dropped)}." if dropped else ""
-
-
-def _checksum(path):
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _write(path, data):
-    """Writes beside, then renames. All files of a folder pass here."""
-    beside = path.with_name(path.name + ".partial")
-    beside.write_bytes(data)
-    os.replace(beside, path)
-
-
-def _write_json(path, content):
-    _write(path, json.dumps(content, indent=1, ensure_ascii=False).encode())
-
-
-def _write_array(path, array):
-    # Through memory: `np.save` to a full disk does not say what is wrong.
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    _write(path, buffer.getbuffer())
-
-
-@contextmanager
-def _progress(verbose):
-    """Gives a function that starts a line of progress and advances it."""
-    if not verbose:
-        yield lambda *_: lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-    from rich.text import Text
-
-    class Rate(ProgressColumn):
-        def render(self, task):
-            seconds = task.finished_time or task.elapsed or 1
-            speed = task.completed / seconds
-            return Text(f"{speed:,.0f} pairs/s")
-
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Rate(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    ) as progress:
-
-        def start(description, total=None):
-            for task in progress.tasks:  # the steps before are finished
-                progress.update(task.id, total=task.completed)
-            task = progress.add_task(description, total=total)
-            return lambda number: progress.advance(task, number)
-
-        yield start

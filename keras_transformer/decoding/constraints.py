@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.decoding import search
-from keras_transformer.layers.axes import shape_of
+from keras_transformer.layers.axes import known_values, shape_of
 from keras_transformer.tokenizer import END, PADDING, START
 
 
@@ -118,10 +118,9 @@ def _check_prefix(prefix_ids, source_ids, vocabulary_size):
             f"{prefix_batch} rows for {batch} sources. "
             "Give a row of zeros where nothing is forced."
         )
-    try:
-        ids = np.asarray(ops.convert_to_numpy(prefix_ids))
-    except (NotImplementedError, TypeError, ValueError):
-        return  # tracing: there are no numbers to look at
+    ids = known_values(prefix_ids)
+    if ids is None:
+        return
     is_token = (ids > 0) & (ids < vocabulary_size)
     is_token &= (ids != START) & (ids != END)
     wrong = ~is_token & (ids != PADDING)

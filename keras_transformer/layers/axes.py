@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from keras import ops
 
 
@@ -12,6 +13,18 @@ def shape_of(x):
         dynamic[axis] if size is None else size
         for axis, size in enumerate(x.shape)
     )
+
+
+def known_values(x):
+    """A tensor's numbers as an array, or `None` while a graph is traced.
+
+    Each backend has its own word for it: TensorFlow's `NotImplementedError`,
+    JAX's `TypeError`, and `ValueError` for Keras' symbolic tensors.
+    """
+    try:
+        return np.asarray(ops.convert_to_numpy(x))
+    except (NotImplementedError, TypeError, ValueError):
+        return None
 
 
 class Folding:

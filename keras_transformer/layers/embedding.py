@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.layers import arguments, masks
-from keras_transformer.layers.axes import shape_of
+from keras_transformer.layers.axes import known_values, shape_of
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -85,10 +85,9 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
 
     def _check_ids(self, ids):
         """Names an id that the matrix has no row for, where ids are known."""
-        try:
-            values = ops.convert_to_numpy(ids)
-        except (NotImplementedError, TypeError, ValueError):
-            return  # tracing: there are no numbers to look at
+        values = known_values(ids)
+        if values is None:
+            return
         outside = (values < 0) | (values >= self.input_dim)
         if np.any(outside):
             raise ValueError(

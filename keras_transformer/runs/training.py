@@ -16,11 +16,12 @@ import tensorflow as tf
 
 from keras_transformer import evaluation, plots
 from keras_transformer.batching import BatchPlan, load_prepared, prepare
-from keras_transformer.model import Transformer
 from keras_transformer.runs import devices
 from keras_transformer.runs.checkpoints import Checkpoints
+from keras_transformer.runs.models import new_model, old_model
 from keras_transformer.runs.progress import Progress
 from keras_transformer.runs.settings import read_settings, write_settings
+from keras_transformer.runs.watch import Watch
 from keras_transformer.training import (
     Adam,
     Perplexity,
@@ -249,7 +250,10 @@ class Run:
 
     def _model(self):
         settings = self.settings
-        model = self._new_model() if self.start is None else self._old_model()
+        if self.start is None:
+            model = new_model(settings, self.prepared.tokenizer)
+        else:
+            model = old_model(settings, self.start, self.prepared)
         self._rate = TransformerSchedule(
             model.get_config()["hidden_dim"],
             warmup_steps=settings.warmup_steps,
@@ -263,63 +267,6 @@ class Run:
             steps_per_execution=settings.steps_per_execution,
         )
         model.optimizer.build(model.trainable_variables)
-        return model
-
-    def _new_model(self):
-        """A model of the preset and the sizes in the settings."""
-        settings = self.settings
-        tokenizer = self.prepared.tokenizer
-        sizes = {}
-        if isinstance(tokenizer, tuple):
-            sizes["target_vocabulary_size"] = tokenizer[1].vocabulary_size
-            tokenizer = tokenizer[0]
-        arguments = settings.model_arguments()
-        if arguments.get("position_encoding") == "learned":
-            sizes["max_length"] = (
-                settings.max_length + settings.max_extra_length + 1
-            )
-        return Transformer.from_preset(
-            settings.preset,
-            vocabulary_size=tokenizer.vocabulary_size,
-            dtype=settings.dtype,
-            **sizes,
-            **arguments,
-        )
-
-    def _old_model(self):
-        """The model to start from, with this run's rates of dropout."""
-        start, given = self.start, self.settings.model_arguments()
-        if start.tokenizer != self.prepared.tokenizer:
-            raise ValueError(
-                "A model and its data must have the same vocabulary. Received: "
-                f"start_from={self.settings.start_from!r} with a vocabulary "
-                f"other than that of {self.prepared.folder}. Prepare the data "
-                "with `--tokenizer` and the model's own file."
-            )
-        config = start.model.get_config()
-        positions = start.model.source_positions
-        if positions.kind == "learned" and (
-            self.settings.max_length >= positions.max_length
-        ):
-            raise ValueError(
-                "`max_length` and the end must fit into the positions that a "
-                f"model has learned. Received: max_length="
-                f"{self.settings.max_length} with start_from="
-                f"{self.settings.start_from!r}, which has "
-                f"{positions.max_length}. Lower it."
-            )
-        if config["num_decoder_layers"] is None:
-            config["num_decoder_layers"] = config["num_layers"]
-        for name, value in given.items():
-            if "dropout" not in name and value != config[name]:
-                raise ValueError(
-                    "A model keeps its sizes. Received: "
-                    f"{name}={value!r} with start_from="
-                    f"{self.settings.start_from!r}, which has {name}="
-                    f"{config[name]!r}. Leave it out, or start anew."
-                )
-        model = Transformer.from_config({**config, **given})
-        model.set_weights(start.model.get_weights())
         return model
 
     def _longest_source(self):
@@ -517,44 +464,9 @@ class Run:
         )
 
 
-class Watch(keras.callbacks.Callback):
-    """Looks after one stretch of training: the clock, the loss, Ctrl-C."""
-
-    def __init__(self, run, progress):
-        super().__init__()
-        self._run, self._progress = run, progress
-        self._tokens_per_step = _tokens_per_step(run.plan)
-        self.tokens_per_second = 0.0
-
-    def on_train_begin(self, logs=None):
-        self._start = time.monotonic()
-
-    def on_train_batch_end(self, batch, logs=None):
-        run = self._run
-        seconds = time.monotonic() - self._start
-        self.tokens_per_second = self._tokens_per_step * (batch + 1) / seconds
-        loss = float(logs["loss"])
-        if not math.isfinite(loss):
-            raise run.diverged(f"the loss is {loss}")
-        self._progress.step(
-            run.state["step"] + batch + 1, loss, self.tokens_per_second
-        )
-        limit = run.settings.minutes
-        if run.stop_asked or (limit is not None and run.minutes() >= limit):
-            self.model.stop_training = True
-
-
 def _rank(scores):
     """By BLEU; by chrF where sentences are too short for BLEU."""
     return scores.get("bleu", 0.0), scores.get("chrf", 0.0)
-
-
-def _tokens_per_step(plan):
-    """Real target tokens in a batch, on average."""
-    lengths = plan.examples.lengths[:, 1]
-    return float(lengths.sum(dtype=np.int64) + len(lengths)) / (
-        plan.steps_per_epoch
-    )
 
 
 def _write_text(path, text):
