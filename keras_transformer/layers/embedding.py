@@ -103,15 +103,21 @@ def _logits(x, embeddings):
 
     Left to itself, the gradient is that of the transposed matrix, and the
     largest matrix of the model is moved about once more in every update.
+
+    With mixed precision the logits are in E's float32, because a softmax over
+    a vocabulary needs it, and the gradients are multiplied in the precision of
+    `x`, as those of all other layers are.
     """
 
     @ops.custom_gradient
     def multiply(rows, embeddings):
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
+            upstream = ops.cast(upstream, rows.dtype)
+            d_embeddings = ops.matmul(ops.transpose(upstream), rows)
             return (
-                ops.matmul(upstream, embeddings),
-                ops.matmul(ops.transpose(upstream), rows),
+                ops.matmul(upstream, ops.cast(embeddings, rows.dtype)),
+                ops.cast(d_embeddings, embeddings.dtype),
             )
 
         return ops.matmul(rows, ops.transpose(embeddings)), gradient
