@@ -1,6 +1,7 @@
 """Training speed beside peers: target tokens a second, and peak memory.
 
 usage: python benchmarks/training.py [--quick] [--sizes 3x256 …] [--rounds N]
+                                     [--dtype mixed_bfloat16]
 
 Each system trains in a process of its own, on the same padded batches, and
 they take turns, so that a slow minute of the machine is shared by all. The
@@ -20,7 +21,9 @@ What each system is:
 
 All have tied embeddings, dropout 0.1, ReLU and post-norm. The share of the
 matrix-multiply rate counts the multiplications of the model alone, three
-times the forward pass, padding included.
+times the forward pass, padding included. With `--dtype mixed_bfloat16` weights
+stay in float32 and multiplications are in bfloat16: Keras' policy for the Keras
+systems, `torch.autocast` for PyTorch, and the rate is that of bfloat16.
 """
 
 import argparse
@@ -50,6 +53,7 @@ SIZES = {
 }
 SYSTEMS = ["ours", "torch", "torch.compile", "keras_hub", "keras"]
 PROBES = ["matmul_tf", "matmul_torch"]
+DTYPES = ["float32", "mixed_bfloat16"]
 VOCABULARY_SIZE = 8000
 DROPOUT = 0.1
 SHAPES = [(128, 20), (64, 40), (160, 16)]  # rows, length: 2560 places each
@@ -89,7 +93,7 @@ def matmul_flops(size, batches):
 # The systems. Each maker returns a function that trains on all batches once.
 
 
-def make_ours(size, batches):
+def make_ours(size, batches, mixed):
     from keras_transformer.model import Transformer
     from keras_transformer.training import (
         Adam,
@@ -97,6 +101,7 @@ def make_ours(size, batches):
         TransformerSchedule,
     )
 
+    set_policy(mixed)
     model = Transformer(
         VOCABULARY_SIZE,
         **size,
@@ -110,7 +115,7 @@ def make_ours(size, batches):
     return keras_runner(model, batches)
 
 
-def make_keras(size, batches):
+def make_keras(size, batches, mixed):
     import keras
 
     class Attention(keras.layers.Layer):
@@ -147,10 +152,10 @@ def make_keras(size, batches):
         x = Attention(causal=True)(x, x, mask)
         return feed_forward(Attention()(x, memory, memory_mask))
 
-    return stock_keras(size, batches, encoder, decoder)
+    return stock_keras(size, batches, mixed, encoder, decoder)
 
 
-def make_keras_hub(size, batches):
+def make_keras_hub(size, batches, mixed):
     import keras_hub
 
     settings = {
@@ -172,14 +177,15 @@ def make_keras_hub(size, batches):
             encoder_padding_mask=memory_mask,
         )
 
-    return stock_keras(size, batches, encoder, decoder)
+    return stock_keras(size, batches, mixed, encoder, decoder)
 
 
-def stock_keras(size, batches, encoder, decoder):
+def stock_keras(size, batches, mixed, encoder, decoder):
     """A model of the given layers, trained as the Keras guides do."""
     import keras
     import keras_hub
 
+    set_policy(mixed)
     source_ids = keras.Input((None,), dtype="int32", name="source_ids")
     target_ids = keras.Input((None,), dtype="int32", name="target_ids")
     embedding = keras.layers.ReversibleEmbedding(
@@ -212,6 +218,12 @@ def stock_keras(size, batches, encoder, decoder):
     return keras_runner(model, batches)
 
 
+def set_policy(mixed):
+    import keras
+
+    keras.config.set_dtype_policy("mixed_bfloat16" if mixed else "float32")
+
+
 def keras_runner(model, batches):
     import tensorflow as tf
 
@@ -242,7 +254,7 @@ def keras_runner(model, batches):
     return run
 
 
-def make_torch(size, batches, compiled=False):
+def make_torch(size, batches, mixed, compiled=False):
     import math
 
     import torch
@@ -299,8 +311,10 @@ def make_torch(size, batches, compiled=False):
     def run():
         for source, target, labels in tensors:
             optimizer.zero_grad(set_to_none=True)
+            with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+                logits = forward(source, target)
             loss = torch.nn.functional.cross_entropy(
-                forward(source, target).flatten(0, 1),
+                logits.float().flatten(0, 1),
                 labels.flatten(),
                 ignore_index=0,
                 label_smoothing=0.1,
@@ -311,19 +325,21 @@ def make_torch(size, batches, compiled=False):
     return run
 
 
-def make_matmul_tf(size, batches):
+def make_matmul_tf(size, batches, mixed):
     import tensorflow as tf
 
     x = tf.random.normal((2048, 2048))
+    x = tf.cast(x, tf.bfloat16 if mixed else tf.float32)
     multiply = tf.function(lambda x: tf.matmul(x, x))
     return lambda: multiply(x)
 
 
-def make_matmul_torch(size, batches):
+def make_matmul_torch(size, batches, mixed):
     import torch
 
     torch.set_num_threads(os.cpu_count())
     x = torch.randn(2048, 2048)
+    x = x.to(torch.bfloat16 if mixed else torch.float32)
     return lambda: x @ x
 
 
@@ -343,10 +359,10 @@ MAKERS = {
 # One process for each system, which does a round when told to.
 
 
-def serve(system, size, quick):
+def serve(system, size, mixed, quick):
     batches = make_batches(quick)
     begin = time.perf_counter()
-    run = MAKERS[system](SIZES[size], batches)
+    run = MAKERS[system](SIZES[size], batches, mixed)
     for _ in range(3):  # compile, and then again with known shapes
         run()
     reply(warm_up=time.perf_counter() - begin)
@@ -380,8 +396,9 @@ def process_seconds(pid):
 
 
 class System:
-    def __init__(self, name, size, quick):
+    def __init__(self, name, size, dtype, quick):
         command = [sys.executable, __file__, "--serve", name, "--sizes", size]
+        command += ["--dtype", dtype]
         self.name, self.seconds, self.failure = name, [], None
         self.disturbance = []  # share of the machine that others took
         self.process = subprocess.Popen(
@@ -427,12 +444,12 @@ class System:
         return peak
 
 
-def measure(size, names, rounds, quick):
+def measure(size, names, dtype, rounds, quick):
     """Starts all, lets them take turns, and returns a row for each."""
     systems = []
     for name in names + PROBES:
         print(f"{size}: starting {name} …", file=sys.stderr, flush=True)
-        systems.append(System(name, size, quick))
+        systems.append(System(name, size, dtype, quick))
     for number in range(rounds):
         for system in systems:
             print(
@@ -517,16 +534,22 @@ def main():
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--sizes", nargs="+", choices=SIZES)
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS)
+    parser.add_argument("--dtype", choices=DTYPES, default=DTYPES[0])
     parser.add_argument("--serve", choices=MAKERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        return serve(options.serve, options.sizes[0], options.quick)
+        mixed = options.dtype == "mixed_bfloat16"
+        return serve(options.serve, options.sizes[0], mixed, options.quick)
     sizes = options.sizes or (["4x128"] if options.quick else list(SIZES))
     rounds = options.rounds or (1 if options.quick else 7)
     rows, disturbance = [], 0.0
     for size in sizes:
         new_rows, others = measure(
-            size, options.systems or SYSTEMS, rounds, options.quick
+            size,
+            options.systems or SYSTEMS,
+            options.dtype,
+            rounds,
+            options.quick,
         )
         rows += new_rows
         disturbance = max(disturbance, others)
