@@ -5,6 +5,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "keras_transformer"
 STREET = [
+    "threads",
     "data",
     "tokenizer",
     "batching",

@@ -1,6 +1,5 @@
 """Several batches at a time give what one after the other gives."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from keras_transformer import workers
+from keras_transformer.threads import in_threads, num_cores
 from keras_transformer.translator import translator as module
-from keras_transformer.workers import in_threads
 from tests.untrained import untrained
 
 
@@ -65,6 +64,12 @@ def test_translations_are_those_of_one_worker(monkeypatch, sentences, settings):
         assert one.score == pytest.approx(several.score, abs=1e-5)
 
 
+def test_cores_are_counted_on_systems_that_know_no_affinity(monkeypatch):
+    monkeypatch.delattr("os.sched_getaffinity")
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    assert num_cores() == 6
+
+
 def test_cores_are_shared_in_a_process_of_its_own():
     program = (
         "import tensorflow as tf; from keras_transformer import workers; "
@@ -78,5 +83,4 @@ def test_cores_are_shared_in_a_process_of_its_own():
         check=True,
         cwd=Path(__file__).parents[1],
     )
-    cores = len(os.sched_getaffinity(0))
-    assert int(answer.stdout) == cores // workers.num_workers() >= 1
+    assert int(answer.stdout) == num_cores() // workers.num_workers() >= 1

@@ -16,7 +16,6 @@ import os
 import shutil
 import uuid
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from keras_transformer.batching.examples import (
 from keras_transformer.batching.progress import progress_lines
 from keras_transformer.data.cleaning import Cleaner, pair_fingerprint
 from keras_transformer.data.sources import read_pairs, source_files
+from keras_transformer.threads import in_threads, num_cores
 from keras_transformer.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -385,13 +385,9 @@ def _tokenize(partial, split, counts, tokenizers, progress):
             files.write_array(partial / f"{name}.lengths.npy", lengths)
         return counts["chunks"][index]
 
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-    try:
-        shards = range(len(counts["chunks"]))
-        for done in as_completed(pool.submit(one_shard, i) for i in shards):
-            advance(done.result())
-    finally:
-        pool.shutdown(cancel_futures=True)
+    shards = range(len(counts["chunks"]))
+    for _, num_pairs in in_threads(one_shard, shards, num_cores()):
+        advance(num_pairs)
     return [f"{split}-{index:05d}" for index in shards]
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.layers import arguments, padding_mask
+from keras_transformer.threads import in_threads
 from keras_transformer.tokenizer import END, START, Tokenizer
 from keras_transformer.translator.alignment import word_alignment
 from keras_transformer.translator.batches import (
@@ -27,7 +28,7 @@ from keras_transformer.translator.translation import (
     Translation,
     join,
 )
-from keras_transformer.workers import in_threads, num_workers
+from keras_transformer.workers import num_workers
 
 # The longest source, where training did not say how long its sources were.
 MAX_SOURCE_LENGTH = 256
