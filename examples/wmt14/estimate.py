@@ -13,11 +13,16 @@ MODELS = {
     "base": {"width": 512, "inner": 2048, "layers": 6, "steps": 100_000},
     "big": {"width": 1024, "inner": 4096, "layers": 6, "steps": 300_000},
 }
-# Peak teraflop/s in the precision that training uses, from the makers' sheets.
+# Number, peak teraflop/s of each, and the share of the peak that is reached. Of
+# the GPUs the peaks are from the makers' sheets, and the share is assumed: the
+# paper's own hours are 26% (base) and 38% (big) of eight P100. Of the processor
+# both are measured: benchmarks/RESULTS.md, 6x512.
 DEVICES = {
-    "8 x P100 (float32, the paper's)": (8, 10.6),
-    "8 x V100 (float16)": (8, 125.0),
-    "8 x A100 (bfloat16)": (8, 312.0),
+    "8 x P100 (float32, the paper's)": (8, 10.6, 0.35),
+    "8 x V100 (float16)": (8, 125.0, 0.35),
+    "8 x A100 (bfloat16)": (8, 312.0, 0.35),
+    "two cores of an AMD EPYC (float32)": (1, 0.210, 0.77),
+    "two cores of an AMD EPYC (bfloat16)": (1, 0.413, 0.70),
 }
 
 
@@ -41,11 +46,8 @@ def flops_per_update(width, inner, layers, **_):
     return 6 * TOKENS * (encoder + decoder + output)
 
 
-def main(efficiency=0.35):
-    print(
-        f"Batches of {TOKENS:,} tokens a side, {efficiency:.0%} of the peak "
-        "reached:"
-    )
+def main():
+    print(f"Batches of {TOKENS:,} tokens a side:")
     for name, model in MODELS.items():
         flops = flops_per_update(**model)
         stacks, embedding = weights(**model)
@@ -56,12 +58,12 @@ def main(efficiency=0.35):
             f"{flops / 1e12:.1f} teraflop an update, {sent / 1e6:.0f} MB sent "
             "and received by each of 8 devices in an update"
         )
-        for device, (count, peak) in DEVICES.items():
-            seconds = flops / (count * peak * 1e12 * efficiency)
+        for device, (count, peak, share) in DEVICES.items():
+            seconds = flops / (count * peak * 1e12 * share)
             hours = seconds * model["steps"] / 3600
             print(
-                f"  {device}: {seconds:.2f} s an update, {hours:.1f} hours "
-                f"for {model['steps']:,} updates"
+                f"  {device}, {share:.0%} of the peak: {seconds:.2f} s an "
+                f"update, {hours:,.1f} hours for {model['steps']:,} updates"
             )
 
 
