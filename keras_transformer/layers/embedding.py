@@ -63,6 +63,12 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
             **kwargs,
         )
 
+    def add_weight(self, *args, **kwargs):
+        # Keras would cast it, or not, by whether the layer is called alone or
+        # inside another. A softmax over a vocabulary needs float32 logits.
+        kwargs["autocast"] = False
+        return super().add_weight(*args, **kwargs)
+
     def call(self, inputs, reverse=False):
         if reverse:
             plain = self.tie_weights and self.quantization_mode is None
@@ -104,9 +110,8 @@ def _logits(x, embeddings):
     Left to itself, the gradient is that of the transposed matrix, and the
     largest matrix of the model is moved about once more in every update.
 
-    With mixed precision the logits are in E's float32, because a softmax over
-    a vocabulary needs it, and the gradients are multiplied in the precision of
-    `x`, as those of all other layers are.
+    With mixed precision the logits are in E's float32, and the gradients are
+    multiplied in the precision of `x`, as those of all other layers are.
     """
 
     @ops.custom_gradient
