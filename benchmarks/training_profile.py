@@ -1,6 +1,6 @@
 """Where the time of one update goes: milliseconds by kind of operation.
 
-usage: python -m benchmarks.training_profile [--size 3x256] [--system ours]
+usage: python benchmarks/training_profile.py [--size 3x256] [--system ours]
                                              [--dtype mixed_bfloat16]
 
 Trains on the batches of `training.py` under TensorFlow's profiler, with one
@@ -14,9 +14,8 @@ import time
 from pathlib import Path
 
 import tensorflow as tf
+import training_systems
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
-
-from benchmarks import training
 
 SYSTEMS = ["ours", "keras", "keras_hub"]
 MULTIPLICATIONS = ("MatMul", "Einsum")
@@ -48,15 +47,19 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--size", choices=training.SIZES, default="3x256")
+    parser.add_argument(
+        "--size", choices=training_systems.SIZES, default="3x256"
+    )
     parser.add_argument("--system", choices=SYSTEMS, default="ours")
-    parser.add_argument("--dtype", choices=training.DTYPES, default="float32")
+    parser.add_argument(
+        "--dtype", choices=training_systems.DTYPES, default="float32"
+    )
     options = parser.parse_args()
     tf.config.threading.set_inter_op_parallelism_threads(1)
 
-    batches = training.make_batches(quick=False)
-    run = training.MAKERS[options.system](
-        training.SIZES[options.size],
+    batches = training_systems.make_batches(quick=False)
+    run = training_systems.MAKERS[options.system](
+        training_systems.SIZES[options.size],
         batches,
         options.dtype == "mixed_bfloat16",
     )

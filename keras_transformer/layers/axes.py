@@ -2,6 +2,7 @@
 
 import math
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -18,12 +19,14 @@ def shape_of(x):
 def known_values(x):
     """A tensor's numbers as an array, or `None` while a graph is traced.
 
-    Each backend has its own word for it: TensorFlow's `NotImplementedError`,
-    JAX's `TypeError`, and `ValueError` for Keras' symbolic tensors.
+    A tensor without numbers is refused by TensorFlow and PyTorch with
+    `NotImplementedError` and by JAX with `TypeError`.
     """
+    if isinstance(x, keras.KerasTensor):
+        return None
     try:
         return np.asarray(ops.convert_to_numpy(x))
-    except (NotImplementedError, TypeError, ValueError):
+    except (NotImplementedError, TypeError):
         return None
 
 

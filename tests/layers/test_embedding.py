@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.layers import TokenEmbedding
+from keras_transformer.layers.axes import known_values
 
 
 def test_scales_going_in_and_not_coming_out(rng):
@@ -92,3 +93,19 @@ def test_saves_and_reloads_the_same(rng, reloaded, tie_weights):
     again = reloaded(model)
     np.testing.assert_array_equal(model(batch), again(batch))
     assert again.layers[1].get_config() == layer.get_config()
+
+
+def test_numbers_are_known_outside_of_graphs_only():
+    seen = []
+
+    @tf.function
+    def trace(x):
+        seen.append(known_values(x))
+        return x
+
+    trace(tf.constant([3, 4]))
+    assert seen == [None]
+    assert known_values(keras.Input((None,), dtype="int32")) is None
+    np.testing.assert_array_equal(known_values(tf.constant([3, 4])), [3, 4])
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        known_values([[1], [2, 3]])
