@@ -10,6 +10,7 @@ from keras_transformer.layers import (
     arguments,
     masks,
 )
+from keras_transformer.layers.decoder import check_cache
 from keras_transformer.training import DistributedModel
 
 # The paper's base and big models, and two that train on a laptop.
@@ -109,7 +110,8 @@ class Transformer(DistributedModel):
         use_bias=False,
         attention_window=None,
         dtype=None,
-        **kwargs,
+        name=None,
+        trainable=True,
     ):
         arguments.check_sizes(
             vocabulary_size=vocabulary_size,
@@ -201,7 +203,8 @@ class Transformer(DistributedModel):
         super().__init__(
             inputs={"source_ids": source_ids, "target_ids": target_ids},
             outputs=logits,
-            **kwargs,
+            name=name,
+            trainable=trainable,
         )
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
@@ -302,6 +305,7 @@ class Transformer(DistributedModel):
             layer, `{"self": ..., "memory": ...}`. With `cache` also the cache,
             last.
         """
+        check_cache(cache, cache_index)
         stepwise = cache is not None
         mask = None if stepwise else masks.padding_mask(target_ids)
         x = self.target_embedding(target_ids)
@@ -336,16 +340,14 @@ class Transformer(DistributedModel):
             results.append(new_cache)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def make_cache(self, memory, max_length, beam_size=1):
+    def make_cache(self, memory, max_length):
         """One cache a decoder layer, for up to `max_length` target positions.
 
         The memory's keys and values are computed here, once for all steps.
-        With `beam_size` so many rows of targets in turn belong to each row of
-        the memory.
         """
         batch_size = memory.shape[0] or keras.ops.shape(memory)[0]
         return [
-            layer.make_cache(batch_size * beam_size, max_length, memory)
+            layer.make_cache(batch_size, max_length, memory)
             for layer in self.decoder_layers
         ]
 

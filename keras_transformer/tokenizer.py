@@ -153,9 +153,6 @@ class Tokenizer:
             self._processor.id_to_piece(i) for i in range(self.vocabulary_size)
         ]
 
-    def id_to_piece(self, id):
-        return self.pieces[id]
-
     @cached_property
     def in_graph(self):
         """The `tf_text.SentencepieceTokenizer` that serves tensors.

@@ -234,6 +234,20 @@ def test_wrong_arguments_are_named(arguments, words):
         Transformer(**{**TINY, **arguments})
 
 
+def test_misspelt_arguments_are_refused():
+    with pytest.raises(TypeError, match="normalise_first"):
+        Transformer(**TINY, normalise_first=True)
+    with pytest.raises(TypeError, match="droput"):
+        Transformer.from_preset("tiny", 10, droput=0.1)
+
+
+def test_a_cache_needs_a_place(batch):
+    model = Transformer(**TINY)
+    cache = model.make_cache(model.encode(batch["source_ids"]), 8)
+    with pytest.raises(ValueError, match="cache=given, cache_index=None"):
+        model.decode(batch["target_ids"], None, cache=cache)
+
+
 def test_an_id_out_of_range_is_named(batch):
     batch["source_ids"][0, 0] = 30
     with pytest.raises(ValueError, match="id 30 for vocabulary_size=30"):

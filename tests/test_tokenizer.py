@@ -112,7 +112,7 @@ def test_training_twice_gives_the_same_file(tokenizer):
 def test_the_special_ids_are_as_promised(tokenizer):
     assert tokenizer.pieces[:4] == ["<pad>", "<unk>", "<s>", "</s>"]
     assert tokenizer.vocabulary_size == len(tokenizer.pieces) == 400
-    assert tokenizer.id_to_piece(4) == "<0x00>"
+    assert tokenizer.pieces[4] == "<0x00>"
     ids = tokenizer.tokenize(SENTENCES + ODD)
     assert min(min(sentence, default=9) for sentence in ids) > 3
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.tokenizer import Tokenizer
-from keras_transformer.translator import Translation, load
+from keras_transformer.translator import Translation, Translator, load
 from keras_transformer.translator.translation import join
 from tests.untrained import SENTENCES, untrained
 
@@ -111,6 +111,8 @@ def test_translations_begin_with_their_prefix(translator):
     assert results[1].text == without.text
     with pytest.raises(ValueError, match="2 for 4 sentences"):
         translator.translate(SENTENCES, 1, prefix=["a", "b"], **SHORT)
+    with pytest.raises(ValueError, match="max_extra_length=5"):
+        translator.translate("a house", 1, prefix="zwei rote " * 9, **SHORT)
 
 
 def test_constraints_hold(translator):
@@ -220,6 +222,35 @@ def test_reloaded_is_saved(translator, tmp_path):
     assert again.max_source_length == translator.max_source_length
     translator.save(tmp_path / "saved")  # over what is there
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_nothing_else_is_saved_over(translator, tmp_path):
+    (tmp_path / "work").mkdir()
+    translator.save(tmp_path / "work")  # it is empty
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").write_text("Once")
+    for path in (tmp_path, tmp_path / "thesis", tmp_path / "thesis/chapter"):
+        with pytest.raises(ValueError, match="holds something else"):
+            translator.save(path)
+    assert (tmp_path / "thesis" / "chapter").read_text() == "Once"
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_tokenizer_of_another_model_is_named(translator):
+    many = Tokenizer.train([*SENTENCES, "am Abend"] * 5, 300)
+    with pytest.raises(ValueError, match="300 source pieces .* of 290"):
+        Translator(translator.model, many)
+    with pytest.raises(ValueError, match="'tokenizer.model'"):
+        Translator(translator.model, "tokenizer.model")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"beam_size": [4]}, {"length_penalty": "a"}, {"tokens_per_batch": "5"}],
+)
+def test_wrong_settings_are_named(translator, wrong):
+    with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be"):
+        translator.translate("a house", **wrong)
 
 
 def test_a_folder_that_does_not_know_its_longest_source_loads(

@@ -2,7 +2,7 @@ import numpy as np
 
 from keras_transformer.tokenizer import Tokenizer
 from keras_transformer.translator import word_alignment
-from keras_transformer.translator.alignment import word_numbers
+from keras_transformer.translator.alignment import word_shares
 
 
 def test_pieces_of_any_text_belong_to_its_words():
@@ -13,9 +13,11 @@ def test_pieces_of_any_text_belong_to_its_words():
         "▁ a b 日本 \U0001f600",
     ):
         pieces = [tokenizer.pieces[i] for i in tokenizer.tokenize(text)]
-        numbers = [n for n in word_numbers(pieces) if n >= 0]
-        assert numbers == sorted(numbers)
-        assert set(numbers) == set(range(len(text.split())))
+        shares = word_shares(pieces)
+        assert len(shares) == len(text.split())
+        assert np.all(shares.sum(axis=1) > 0)
+        words = [column.argmax() for column in shares.T if column.any()]
+        assert words == sorted(words)
 
 
 def test_a_word_counts_with_all_its_pieces():
@@ -28,6 +30,23 @@ def test_a_word_counts_with_all_its_pieces():
     assert word_alignment(weights, ["a", "▁b"], ["x", "y", "▁z"]) == [
         (0, 0),
         (1, 1),
+    ]
+
+
+def test_a_piece_may_hold_two_words():
+    weights = np.eye(3)[None, None]
+    pieces = ["The", "▁10\xa0€", "▁more"]
+    assert word_alignment(weights, pieces, ["Noch", "▁10", "▁mehr"]) == [
+        (0, 0),
+        (1, 1),
+        (3, 2),
+    ]
+    # The two words look where their piece looks.
+    assert word_alignment(weights, ["a", "▁b", "▁c"], pieces) == [
+        (0, 0),
+        (1, 1),
+        (1, 2),
+        (2, 3),
     ]
 
 

@@ -114,9 +114,11 @@ def _draw(log_probs, uniform, temperature, top_k, top_p):
     if top_k is not None or top_p is not None:
         size = log_probs.shape[-1]
         log_probs, tokens = ops.top_k(log_probs, min(top_k or size, size))
+    # From the likeliest down, so that none falls below the impossible ones.
+    logits = log_probs - ops.max(log_probs, axis=-1, keepdims=True)
     probs = ops.softmax(
         ops.where(
-            search.is_possible(log_probs), log_probs / temperature, IMPOSSIBLE
+            search.is_possible(log_probs), logits / temperature, IMPOSSIBLE
         )
     )
     cumulative = ops.cumsum(probs, axis=-1)

@@ -65,11 +65,13 @@ def make_step(model, source_ids, limit, num_hypotheses=1, jit_compile=False):
     positions = _positions(model.target_positions, limit, memory.shape[-1])
     positions = ops.cast(positions, dtype)
     embedding = model.target_embedding
+    _check_float(model.source_embedding, embedding)
     embeddings = ops.cast(embedding.embeddings, dtype)
     scale = ops.cast(embedding.output_dim**0.5, dtype)
-    reverse = ops.transpose(embeddings)
+    # As in the model, logits are float32 in mixed precision, too.
+    reverse = ops.transpose(ops.cast(embedding.embeddings, "float32"))
     if not embedding.tie_weights:
-        reverse = ops.cast(embedding.reverse_embeddings, dtype)
+        reverse = ops.cast(embedding.reverse_embeddings, "float32")
     norm = _norm(model.decoder_norm) if model.decoder_norm else None
     places = ops.arange(num_hypotheses, dtype="int32")
 
@@ -96,8 +98,9 @@ def make_step(model, source_ids, limit, num_hypotheses=1, jit_compile=False):
         for layer, *seen in zip(layers, state["past"], memory["layers"]):
             x, past = layer(x, *seen, index, *biases)
             new_past.append(past)
-        logits = ops.matmul(x if norm is None else norm(x), reverse)
-        return ops.log_softmax(ops.cast(logits, "float32")), new_past
+        x = x if norm is None else norm(x)
+        logits = ops.matmul(ops.cast(x, "float32"), reverse)
+        return ops.log_softmax(logits), new_past
 
     return step, start
 
@@ -115,6 +118,7 @@ class _Layer:
     def __init__(self, layer, num_hypotheses, past, dtype):
         to_past, to_memory = layer._self_attention, layer._memory_attention
         feed_forward = layer._feed_forward
+        _check_float(feed_forward._widen, feed_forward._narrow)
         self._heads, self._hypotheses = to_past.num_heads, num_hypotheses
         self._past, self._dtype = past, dtype
         self._key_dim, self._value_dim = to_past.key_dim, to_past.value_dim
@@ -226,6 +230,17 @@ def _linear(kernel, bias, dtype):
         return lambda x: ops.matmul(x, kernel)
     bias = ops.cast(bias, dtype)
     return lambda x: ops.add(ops.matmul(x, kernel), bias)
+
+
+def _check_float(*layers):
+    """Raises where `Model.quantize` has put whole numbers for the weights."""
+    for layer in layers:
+        if mode := getattr(layer.dtype_policy, "quantization_mode", None):
+            raise ValueError(
+                "A search needs a model with weights of floating point. "
+                f"Received: one with {layer.name} in {mode}. Load it again, "
+                "without `quantize`."
+            )
 
 
 def _norm(layer):

@@ -48,6 +48,25 @@ def head_dim(hidden_dim, num_heads, key_dim):
     return hidden_dim // num_heads
 
 
+def check_rank(name, shape):
+    """Raises unless `shape` is (batch, length, width)."""
+    if len(shape) != 3 or shape[-1] is None:
+        raise ValueError(
+            f"`{name}` must have shape (batch, length, hidden_dim), with a "
+            f"known hidden_dim. Received: {name}.shape={tuple(shape)}. "
+            "Add or remove an axis."
+        )
+
+
+def copy_of(initializer):
+    """A copy for one weight.
+
+    An initializer without a seed gives the same numbers each time it is used.
+    A plain function has no copies.
+    """
+    return initializer.clone() if hasattr(initializer, "clone") else initializer
+
+
 def activation(name):
     """The Keras activation with this name, or the function given."""
     try:

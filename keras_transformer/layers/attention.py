@@ -1,6 +1,7 @@
 """Multi-head scaled dot-product attention, after section 3.2 of the paper."""
 
 import math
+from numbers import Integral
 
 import keras
 from keras import ops
@@ -63,9 +64,7 @@ class MultiHeadAttention(keras.layers.Layer):
             `fill_cache` returned, or the last call with this argument.
         cache_index: Position of the first query in the cache. New keys and
             values are written from there on. Without it the cache is complete
-            and used as it is: `value` and `key` are not looked at, and several
-            rows of queries in turn may share one row of the cache, as the
-            hypotheses of a beam do.
+            and used as it is: `value` and `key` are not looked at.
 
     Returns:
         Floats, `(batch, query_length, query_width)`. With
@@ -182,7 +181,6 @@ class MultiHeadAttention(keras.layers.Layer):
             query, key, value = self._project(query, key, value, blocks)
         else:
             (query,) = self._project(query)
-            query, num_sharing = _rows_to_positions(query, cache["key"])
         if cache_index is not None:
             rows = cache_rows(cache["key"], axes.shape_of(key)[2]) + cache_index
             cache = {
@@ -213,10 +211,6 @@ class MultiHeadAttention(keras.layers.Layer):
             )
         else:
             outputs = dot_product.attend(query, key, value, visible)
-        if cache is not None and cache_index is None:
-            outputs = _positions_to_rows(outputs, num_sharing)
-            if return_attention_scores:
-                scores = _positions_to_rows(scores, num_sharing)
         outputs = self._join_heads(outputs)
         if blocks is not None:
             outputs = blocks.join(outputs)
@@ -278,7 +272,8 @@ class MultiHeadAttention(keras.layers.Layer):
                 parts = self._unstack_heads(outputs, len(names))
             else:
                 ends = [sum(widths[:i]) for i in range(1, len(widths))]
-                parts = ops.split(outputs, ends, axis=-1)
+                # TensorFlow cannot split at no place at all.
+                parts = ops.split(outputs, ends, axis=-1) if ends else [outputs]
                 if blocks is not None:
                     parts = [
                         blocks.queries(x) if name == "query" else blocks.keys(x)
@@ -348,15 +343,10 @@ class MultiHeadAttention(keras.layers.Layer):
     # Weights and shapes
 
     def _kernel(self, name, rows, columns):
-        # An initializer without a seed gives the same numbers each time it is
-        # used: every projection gets a copy of its own.
-        initializer = self.kernel_initializer
-        if hasattr(initializer, "clone"):
-            initializer = initializer.clone()
         return self.add_weight(
             name=f"{name}_kernel",
             shape=(rows, columns),
-            initializer=initializer,
+            initializer=arguments.copy_of(self.kernel_initializer),
             regularizer=self.kernel_regularizer,
             constraint=self.kernel_constraint,
         )
@@ -385,6 +375,16 @@ class MultiHeadAttention(keras.layers.Layer):
                 f"cache_index={cache_index}, cache=None. "
                 "Make one with `make_cache(batch_size, max_length)`."
             )
+        numbers = (cache_index, query.shape[1])
+        if all(isinstance(number, Integral) for number in numbers):
+            room = cache["key"].shape[2]
+            if room is not None and sum(numbers) > room:
+                raise ValueError(
+                    "`cache` must have room for all positions. Received: "
+                    f"cache_index={cache_index} and {query.shape[1]} queries "
+                    f"for {room} positions. Make one with a larger "
+                    "`max_length`."
+                )
 
     def _check_shapes(self, query_shape, value_shape, key_shape):
         rank = len(query_shape)
@@ -459,30 +459,3 @@ def _same_length(query, key):
     return query is key or (
         query.shape[1] is not None and query.shape[1] == key.shape[1]
     )
-
-
-def _rows_to_positions(query, key):
-    """Puts rows that share a row of keys beside each other, as positions.
-
-    Nobody sees a neighbour in a complete cache, so that positions are as good
-    as rows, and the keys need not be repeated.
-    """
-    rows, heads, length, dim = axes.shape_of(query)
-    batch = axes.shape_of(key)[0]
-    if isinstance(rows, int) and rows == batch:
-        return query, 1
-    sharing = rows // batch
-    query = ops.reshape(query, (batch, sharing, heads, length, dim))
-    query = ops.transpose(query, (0, 2, 1, 3, 4))
-    query = ops.reshape(query, (batch, heads, sharing * length, dim))
-    return query, sharing
-
-
-def _positions_to_rows(x, sharing):
-    if isinstance(sharing, int) and sharing == 1:
-        return x
-    batch, heads, positions, dim = axes.shape_of(x)
-    length = positions // sharing
-    x = ops.reshape(x, (batch, heads, sharing, length, dim))
-    x = ops.transpose(x, (0, 2, 1, 3, 4))
-    return ops.reshape(x, (batch * sharing, heads, length, dim))

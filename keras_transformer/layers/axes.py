@@ -75,6 +75,9 @@ class Folding:
         inner = 2 * len(self._attended)
         leading = [self._query_shape[axis] for axis in self._leading]
         extra = len(mask.shape) - inner
+        if 0 < extra < len(leading):  # the same along the other axes
+            missing = range(extra, len(leading))
+            mask, extra = ops.expand_dims(mask, tuple(missing)), len(leading)
         if extra == 0:
             mask, heads = mask[None, None], [1]
         elif extra == len(leading):

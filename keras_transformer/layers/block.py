@@ -114,7 +114,7 @@ class Block(keras.layers.Layer):
             dropout=self.attention_dropout,
             use_bias=self.use_bias,
             attention_window=attention_window,
-            kernel_initializer=self.kernel_initializer.clone(),
+            kernel_initializer=arguments.copy_of(self.kernel_initializer),
             dtype=self.dtype_policy,
             name=f"{name}_attention",
         )
@@ -134,7 +134,7 @@ class Block(keras.layers.Layer):
             activation=self.activation,
             dropout=self.dropout,
             activation_dropout=self.activation_dropout,
-            kernel_initializer=self.kernel_initializer.clone(),
+            kernel_initializer=arguments.copy_of(self.kernel_initializer),
             dtype=self.dtype_policy,
             name="feed_forward",
         )
@@ -153,13 +153,3 @@ class Block(keras.layers.Layer):
         if self.normalize_first:
             return inputs + sublayer(norm(inputs))
         return norm(inputs + sublayer(inputs))
-
-
-def check_rank(name, shape):
-    """Raises unless `shape` is (batch, length, width)."""
-    if len(shape) != 3 or shape[-1] is None:
-        raise ValueError(
-            f"`{name}` must have shape (batch, length, hidden_dim), with a "
-            f"known hidden_dim. Received: {name}.shape={tuple(shape)}. "
-            "Add or remove an axis."
-        )

@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_transformer.layers import masks
-from keras_transformer.layers.block import Block, check_rank
+from keras_transformer.layers import arguments, masks
+from keras_transformer.layers.block import Block
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -42,7 +42,7 @@ class DecoderLayer(Block):
     """
 
     def build(self, inputs_shape, memory_shape=None):
-        check_rank("inputs", inputs_shape)
+        arguments.check_rank("inputs", inputs_shape)
         self._self_attention, self._self_dropout, self._self_norm = (
             self._build_attention(
                 "self", inputs_shape, inputs_shape, self.attention_window
@@ -50,7 +50,7 @@ class DecoderLayer(Block):
         )
         self._reads_memory = memory_shape is not None
         if self._reads_memory:
-            check_rank("memory", memory_shape)
+            arguments.check_rank("memory", memory_shape)
             self._memory_attention, self._memory_dropout, self._memory_norm = (
                 self._build_attention("memory", inputs_shape, memory_shape)
             )
@@ -71,6 +71,7 @@ class DecoderLayer(Block):
         training=None,
     ):
         self._check_memory(memory, cache)
+        check_cache(cache, cache_index)
         if mask is None and cache is None:
             mask = masks.attached_mask(inputs)
         if memory_mask is None and memory is not None:
@@ -133,6 +134,13 @@ class DecoderLayer(Block):
 
     def make_cache(self, batch_size, max_length, memory=None):
         """Empty keys and values for the past, ready ones for the memory."""
+        if not self.built:
+            raise ValueError(
+                "`make_cache` needs a layer that has its weights. Received: "
+                f"{self.name}, never called. Call it once on whole sequences, "
+                "or `build` it."
+            )
+        self._check_memory(memory, None)
         cache = {
             "self": self._self_attention.make_cache(batch_size, max_length)
         }
@@ -149,3 +157,14 @@ class DecoderLayer(Block):
                 f"{'with' if self._reads_memory else 'without'} one. "
                 "Make a layer of its own for the other use."
             )
+
+
+def check_cache(cache, cache_index):
+    """Raises unless a cache and a place in it are given, or neither."""
+    if (cache is None) != (cache_index is None):
+        raise ValueError(
+            "`cache` and `cache_index` must be given together. Received: "
+            f"cache={'given' if cache is not None else None}, "
+            f"cache_index={cache_index}. Give the position of the first of "
+            "the new ones: 0 with a cache that `make_cache` has just made."
+        )

@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_transformer.layers import masks
-from keras_transformer.layers.block import Block, check_rank
+from keras_transformer.layers import arguments, masks
+from keras_transformer.layers.block import Block
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -48,7 +48,7 @@ class EncoderLayer(Block):
     """
 
     def build(self, inputs_shape):
-        check_rank("inputs", inputs_shape)
+        arguments.check_rank("inputs", inputs_shape)
         self._attention, self._attention_dropout, self._attention_norm = (
             self._build_attention(
                 "self", inputs_shape, inputs_shape, self.attention_window

@@ -89,7 +89,7 @@ class FeedForward(keras.layers.Layer):
         return keras.layers.Dense(
             units,
             activation=activation,
-            kernel_initializer=self.kernel_initializer.clone(),
+            kernel_initializer=arguments.copy_of(self.kernel_initializer),
             dtype=self.dtype_policy,
             name=name,
         )

@@ -67,6 +67,7 @@ class PositionalEncoding(keras.layers.Layer):
         )
 
     def build(self, input_shape):
+        arguments.check_rank("inputs", input_shape)
         if self.kind == "learned":
             width = input_shape[-1]
             self.positions = self.add_weight(

@@ -3,8 +3,10 @@
 import contextlib
 
 import keras
+from keras import tree
 from keras.src.models.functional import Functional
 
+from keras_transformer.training.loss import SmoothedCrossentropy
 from keras_transformer.training.optimizer import ReduceFirst
 from keras_transformer.training.replicas import TENSORFLOW
 
@@ -118,12 +120,24 @@ class DistributedModel(Steps, keras.Model):
             )
         if self.computes_own_loss:
             raise ValueError(
-                "`accumulation_steps` needs one loss, given to `compile`. "
+                "`accumulation_steps` needs one loss, given to `compile`, in "
+                "no list. "
                 f"Received: accumulation_steps={self.accumulation_steps} with "
                 f"loss={self.loss} and a `compute_loss` of "
                 f"{type(self).compute_loss.__qualname__}. "
                 "Leave `accumulation_steps` at 1."
             )
+        for loss in tree.flatten(self.loss):
+            if not _is_mean_of_rows(loss):
+                raise ValueError(
+                    "`accumulation_steps` needs a loss that is a mean over "
+                    "rows, or `SmoothedCrossentropy`. Received: "
+                    f"accumulation_steps={self.accumulation_steps} with "
+                    f"loss={loss}, "
+                    f"reduction={getattr(loss, 'reduction', None)!r}, "
+                    f"ignore_class={getattr(loss, 'ignore_class', None)}. "
+                    "Leave `accumulation_steps` at 1."
+                )
 
     def _check_optimizer(self):
         optimizer = self.optimizer
@@ -178,3 +192,15 @@ def _make_functional(cls):
         FunctionalDistributedModel if base is DistributedModel else base
         for base in cls.__bases__
     )
+
+
+def _is_mean_of_rows(loss):
+    """Whether means of equal parts of a batch have the whole's as their mean.
+
+    Names and functions become losses with these defaults.
+    """
+    if isinstance(loss, SmoothedCrossentropy):
+        return True
+    reduction = getattr(loss, "reduction", "sum_over_batch_size")
+    ignored = getattr(loss, "ignore_class", None)
+    return reduction == "sum_over_batch_size" and ignored is None

@@ -105,10 +105,12 @@ class Steps:
     @property
     def computes_own_loss(self):
         """Whether the losses, not this class, see to the global batch."""
-        several = tree.flatten(self.loss)
         return type(self).compute_loss is not keras.Model.compute_loss or (
-            len(several) > 1
-            and any(isinstance(x, SmoothedCrossentropy) for x in several)
+            not isinstance(self.loss, SmoothedCrossentropy)
+            and any(
+                isinstance(loss, SmoothedCrossentropy)
+                for loss in tree.flatten(self.loss)
+            )
         )
 
     def _count(self, data):

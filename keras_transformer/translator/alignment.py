@@ -30,9 +30,10 @@ def word_alignment(attention, source_tokens, tokens, layer=None):
     >>> word_alignment(weights, ["hou", "se", "▁red"], ["rotes", "▁Haus"])
     [(0, 1), (1, 0)]
     """
-    rows, columns = word_numbers(tokens), word_numbers(source_tokens)
-    weights = np.mean(attention, axis=1)[:, : len(rows), : len(columns)]
-    by_word = _averages(rows) @ weights @ _members(columns).T
+    weights = np.mean(attention, axis=1)[:, : len(tokens), : len(source_tokens)]
+    to_words = word_shares(tokens)
+    to_words = to_words / to_words.sum(axis=1, keepdims=True)
+    by_word = to_words @ weights @ word_shares(source_tokens).T
     if not by_word.size:
         return []
     if layer is None:
@@ -48,24 +49,32 @@ def _spread(weights):
     return len(set(weights.argmax(axis=1).tolist())), weights.max(axis=1).sum()
 
 
-def word_numbers(pieces):
-    """The number of the word that each piece belongs to, -1 for spaces.
+def word_shares(pieces):
+    """`(words, pieces)`: the share of a piece that belongs to a word.
 
-    >>> word_numbers(["ein", "▁Ha", "us", "▁", "▁am"])
-    [0, 1, 1, -1, 2]
+    A piece with a no-break space inside belongs to several words. Spaces alone
+    belong to none.
+
+    >>> word_shares(["ein", "▁Ha", "us", "▁", "▁10\xa0€"])
+    array([[1. , 0. , 0. , 0. , 0. ],
+           [0. , 1. , 1. , 0. , 0. ],
+           [0. , 0. , 0. , 0. , 0.5],
+           [0. , 0. , 0. , 0. , 0.5]])
     """
-    numbers, count, inside = [], 0, False
+    touched, count, inside = [], 0, False
     for piece in pieces:
-        number = -1
+        words = set()
         for character in _surface(piece):
             if character.isspace():
                 inside = False
-            elif not inside:
-                count, inside = count + 1, True
-            if inside and number < 0:
-                number = count - 1
-        numbers.append(number)
-    return numbers
+                continue
+            count, inside = count + (not inside), True
+            words.add(count - 1)
+        touched.append(sorted(words))
+    shares = np.zeros((count, len(pieces)))
+    for column, words in enumerate(touched):
+        shares[words, column] = 1 / max(len(words), 1)
+    return shares
 
 
 def _surface(piece):
@@ -74,15 +83,3 @@ def _surface(piece):
         code = int(byte[1], 16)
         return chr(code) if code < 128 else "x"
     return piece.replace("▁", " ")
-
-
-def _members(numbers):
-    """`(words, pieces)`: 1 where a piece belongs to a word."""
-    numbers = np.array(numbers, int)
-    words = np.arange(numbers.max(initial=-1) + 1)
-    return (words[:, None] == numbers).astype(float)
-
-
-def _averages(numbers):
-    members = _members(numbers)
-    return members / members.sum(axis=1, keepdims=True)

@@ -12,6 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer import decoding
+from keras_transformer.batching.examples import tokenizer_pair
+from keras_transformer.decoding.search import IMPOSSIBLE, check_number
 from keras_transformer.layers import arguments, padding_mask
 from keras_transformer.threads import in_threads
 from keras_transformer.tokenizer import END, START, Tokenizer
@@ -32,8 +34,6 @@ from keras_transformer.workers import num_workers
 
 # The longest source, where training did not say how long its sources were.
 MAX_SOURCE_LENGTH = 256
-# The score of a hypothesis that a search did not find.
-NONE_FOUND = -1e9
 # Tokens of a batch that is not split so that there is one for each core.
 LEAST_SHARE = 256
 
@@ -56,9 +56,9 @@ class Translator:
         self.model = model
         self.tokenizer = tokenizer
         self.max_source_length = max_source_length
-        one = isinstance(tokenizer, Tokenizer)
-        self.source_tokenizer = tokenizer if one else tokenizer[0]
-        self.target_tokenizer = tokenizer if one else tokenizer[1]
+        self.source_tokenizer, self.target_tokenizer = tokenizer_pair(tokenizer)
+        _check_vocabulary("source", self.source_tokenizer, model)
+        _check_vocabulary("target", self.target_tokenizer, model)
         self._graphs = {}
         self._lock = threading.Lock()
         self._speeds = defaultdict(Speeds)
@@ -98,7 +98,8 @@ class Translator:
                 one has the others as its `alternatives`.
             max_extra_length: How many tokens longer than its source a
                 translation may grow.
-            min_length: Number of tokens before a translation may end.
+            min_length: Number of tokens before a translation may end, if
+                `max_extra_length` lets it grow so long.
             no_repeat_ngram_size: If above 0, no sequence of so many tokens
                 comes twice in a translation.
             prefix: Text that translations begin with: a string, or a list with
@@ -127,6 +128,12 @@ class Translator:
         """
         alone = isinstance(sentences, str)
         sentences = _checked("sentences", [sentences] if alone else sentences)
+        arguments.check_sizes(
+            beam_size=beam_size,
+            num_results=num_results,
+            tokens_per_batch=tokens_per_batch,
+        )
+        check_number(length_penalty=length_penalty)
         search, options, tensors = _search(
             beam_size, num_results, temperature, top_k, top_p, seed
         )
@@ -143,6 +150,7 @@ class Translator:
         ids = {"source_ids": sources}
         if prefix is not None:
             ids["prefix_ids"] = self._prefixes(prefix, parts)
+            _check_prefixes(ids, max_extra_length)
         nothing = Translation("", 0.0, [], alignment=[] if attention else None)
         n_bests = [[nothing]] * len(texts)
         blank = [row for row, text in enumerate(texts) if not text.strip()]
@@ -183,7 +191,8 @@ class Translator:
         """Scores given translations.
 
         With the same `length_penalty`, a translation scores what it scored
-        when it was found, if its text has the same pieces again.
+        when it was found, if its text has the same pieces again and it was not
+        made in parts: here a sentence is read at once, however long.
 
         Args:
             sentences: A list of strings, or one string.
@@ -196,6 +205,8 @@ class Translator:
         if isinstance(sentences, str):
             return self.score([sentences], [translations], length_penalty)[0]
         sentences = _checked("sentences", sentences)
+        if isinstance(translations, str):
+            translations = [translations]
         translations = _checked("translations", translations)
         if len(sentences) != len(translations):
             raise ValueError(
@@ -255,8 +266,12 @@ class Translator:
         }
 
     def save(self, folder):
-        """Writes a folder that `load` reads: beside, then renamed."""
-        folder = Path(folder)
+        """Writes a folder that `load` reads: beside, then renamed.
+
+        A model that was saved there before is replaced.
+        """
+        folder = Path(folder).absolute()
+        _check_replaceable(folder)
         beside = folder.with_name(folder.name + ".partial")
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
@@ -320,7 +335,7 @@ class Translator:
                 )
             )
             for rank, (ids, score) in enumerate(zip(n_best, scores))
-            if rank == 0 or score > NONE_FOUND
+            if rank == 0 or score > IMPOSSIBLE
         ]
         targets = [ids for _, ids, _ in hypotheses]
         texts = self.target_tokenizer.detokenize(targets)
@@ -408,6 +423,42 @@ def _checked(name, texts):
                 f"{number}. Turn it into a string first."
             )
     return texts
+
+
+def _check_vocabulary(side, tokenizer, model):
+    rows = getattr(model, f"{side}_embedding").input_dim
+    if tokenizer.vocabulary_size > rows:
+        raise ValueError(
+            "`tokenizer` must be the one that the model was trained with. "
+            f"Received: {tokenizer.vocabulary_size:,} {side} pieces for a "
+            f"model with embeddings of {rows:,}."
+        )
+
+
+def _check_replaceable(folder):
+    """Raises where something else than a saved model would be lost."""
+    if folder.is_dir():
+        taken = any(folder.iterdir()) and not (folder / "config.json").exists()
+    else:
+        taken = folder.exists()
+    if taken:
+        raise ValueError(
+            "`folder` must be new, empty, or a model that was saved before. "
+            f"Received: {folder}, which holds something else. Choose another "
+            "name."
+        )
+
+
+def _check_prefixes(ids, max_extra_length):
+    """Raises where a prefix leaves no room for a translation."""
+    for source, prefix in zip(ids["source_ids"], ids["prefix_ids"]):
+        if len(prefix) >= len(source) + max_extra_length:
+            raise ValueError(
+                "`prefix` must be shorter than the longest translation. "
+                f"Received: a prefix of {len(prefix)} pieces for a sentence "
+                f"of {len(source)} and max_extra_length={max_extra_length}. "
+                "Give a larger `max_extra_length`."
+            )
 
 
 def _search(beam_size, num_results, temperature, top_k, top_p, seed):

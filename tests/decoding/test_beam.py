@@ -4,7 +4,13 @@ import pytest
 from keras_transformer import decoding
 from keras_transformer.tokenizer import END, START
 from tests.decoding import reference
-from tests.decoding.tiny import find, random_model, sources, text
+from tests.decoding.tiny import (
+    built_model,
+    find,
+    random_model,
+    sources,
+    text,
+)
 
 # The settings of most tests here, so that few graphs are traced. Sources of 4
 # tokens give hypotheses of up to 9.
@@ -204,3 +210,19 @@ def test_a_model_in_mixed_precision_scores_nearly_the_same(
     exact = decoding.beam_search(full, ids, max_length=6)
     found = decoding.beam_search(half, ids, max_length=6)
     np.testing.assert_allclose(found.scores, exact.scores, atol=0.2)
+
+
+def test_logits_are_not_rounded_in_mixed_precision():
+    model = random_model(3, dtype="mixed_bfloat16")
+    ids = sources(np.random.default_rng(0))
+    once = decoding.greedy_search(model, ids, max_length=1)
+    scores = decoding.score(model, ids, once.ids[:, 0])
+    np.testing.assert_allclose(once.scores[:, 0], scores, atol=1e-5)
+
+
+def test_a_quantized_model_is_refused():
+    model = built_model(hidden_dim=16)
+    copy = type(model).from_config(model.get_config())
+    copy.quantize("int8")
+    with pytest.raises(ValueError, match="in int8"):
+        decoding.beam_search(copy, np.array([[4, 3]]))

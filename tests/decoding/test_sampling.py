@@ -95,6 +95,17 @@ def test_samples_of_two_sources_are_independent():
     assert_frequencies(collections.Counter(tokens), shares)
 
 
+@pytest.mark.parametrize("truncation", [{}, {"top_k": 3}, {"top_p": 0.9}])
+def test_the_lowest_temperatures_find_the_likeliest(truncation):
+    model, ids = random_model(0), sources(np.random.default_rng(0))
+    greedy = decoding.greedy_search(model, ids, max_length=4)
+    for temperature in (1e-3, 1e-9, 1e-30):
+        drawn = decoding.sample(
+            model, ids, max_length=4, temperature=temperature, **truncation
+        )
+        np.testing.assert_array_equal(drawn.ids, greedy.ids)
+
+
 def test_results_are_sorted():
     ids = sources(np.random.default_rng(0))
     found = find(decoding.sample, random_model(0), ids, **SAMPLES)

@@ -156,6 +156,11 @@ def test_attends_over_one_of_several_axes_with_masks(rng):
         layer(x, x, value_mask=value_mask, attention_mask=mask),
         stock(x, x, value_mask=value_mask, attention_mask=mask),
     )
+    one_for_all = mask[:, 0]  # of the second axis
+    close(
+        layer(x, x, attention_mask=one_for_all),
+        stock(x, x, attention_mask=one_for_all),
+    )
 
 
 def test_picks_up_the_masks_of_its_inputs(rng):
@@ -323,6 +328,16 @@ def test_restricted_attention_in_blocks_is_attention_with_a_band(
     close(asked[1], weights)
 
 
+@pytest.mark.parametrize("axes", [1, 2])
+def test_restricted_attention_takes_inputs_of_their_own(rng, axes):
+    layer = MultiHeadAttention(2, 4, attention_window=2)
+    shape = (2, *[5] * axes, 8)
+    query, value = normal(rng, *shape), normal(rng, *shape)
+    output = layer(query, value)
+    # Scores are asked for, so that a mask does what the blocks did.
+    close(output, layer(query, value, return_attention_scores=True)[0])
+
+
 def test_restricted_attention_holds_nothing_that_grows_with_the_square():
     def largest(window):
         layer = MultiHeadAttention(1, 8, attention_window=window)
@@ -462,3 +477,6 @@ def test_wrong_inputs_are_named(rng):
         MultiHeadAttention(2, 4)(x, x, attention_mask=np.ones(5, bool))
     with pytest.raises(ValueError, match="cache_index=3"):
         MultiHeadAttention(2, 4)(x, x, cache_index=3)
+    layer = MultiHeadAttention(2, 4)
+    with pytest.raises(ValueError, match="cache_index=2 and 5 .* for 6 pos"):
+        layer(x, x, cache=layer.make_cache(2, 6), cache_index=2)

@@ -89,6 +89,8 @@ def test_wrong_arguments_are_named():
         PositionalEncoding("learned")
     with pytest.raises(ValueError, match="`dropout`.*dropout=-0.1"):
         PositionalEncoding(dropout=-0.1)
+    with pytest.raises(ValueError, match=r"inputs.shape=\(5, 8\)"):
+        PositionalEncoding()(np.zeros((5, 8), "float32"))
     layer = PositionalEncoding("learned", max_length=4)
     with pytest.raises(ValueError, match="length=5, max_length=4"):
         layer(np.zeros((1, 5, 8), "float32"))

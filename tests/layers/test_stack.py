@@ -276,6 +276,21 @@ def test_wrong_inputs_are_named(rng):
     decoder(x, x)
     with pytest.raises(ValueError, match="memory=None after a first call"):
         decoder(x)
+    with pytest.raises(ValueError, match="memory=None after a first call"):
+        decoder.make_cache(2, 5)
+    with pytest.raises(ValueError, match="cache=given, cache_index=None"):
+        decoder(x, cache=decoder.make_cache(2, 5, x))
+    with pytest.raises(ValueError, match="cache=None, cache_index=0"):
+        decoder(x, x, cache_index=0)
+    with pytest.raises(ValueError, match="never called"):
+        DecoderLayer(2, 16).make_cache(2, 5, x)
+
+
+@pytest.mark.parametrize("kind", [EncoderLayer, DecoderLayer])
+def test_an_initializer_may_be_a_function(rng, kind):
+    layer = kind(2, 16, kernel_initializer=lambda shape, dtype: ops.ones(shape))
+    layer(rng.normal(size=(2, 5, 8)).astype("float32"))
+    assert np.all(layer._feed_forward._widen.kernel == 1)
 
 
 def test_attention_is_ours_in_both():

@@ -359,6 +359,21 @@ def test_losses_of_several_outputs_count_their_own_tokens(data):
         model.compile(Adam(), losses, accumulation_steps=2)
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        [SmoothedCrossentropy()],
+        keras.losses.SparseCategoricalCrossentropy(reduction="sum"),
+        keras.losses.SparseCategoricalCrossentropy(ignore_class=0),
+    ],
+)
+def test_losses_that_parts_do_not_add_up_to_are_refused(loss):
+    model = direct()
+    with pytest.raises(ValueError, match="accumulation_steps=2"):
+        model.compile(Adam(), loss, accumulation_steps=2)
+    model.compile(Adam(), loss)
+
+
 @pytest.mark.parametrize("value", [0, -1, 2.0, None])
 def test_bad_accumulation_steps_are_named(value):
     with pytest.raises(ValueError, match=f"accumulation_steps={value!r}"):
