@@ -16,7 +16,7 @@ setup(
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
-    python_requires=">=3.10",
+    python_requires=">=3.11,<3.14",  # as keras and tensorflow have it
     # The model that ships stands at the top of the repository, and inside of
     # an installed package.
     packages=[
@@ -40,7 +40,6 @@ setup(
         "rich>=13",
         "matplotlib>=3.8",
         "tensorboard>=2.20",
-        "tomli>=2; python_version < '3.11'",
     ],
     extras_require={
         "serve": SERVE,

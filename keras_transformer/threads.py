@@ -1,6 +1,8 @@
 """Work on several things at a time, where it lets go of Python's lock."""
 
 import os
+import queue
+import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 
@@ -10,6 +12,27 @@ def num_cores():
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on this system
         return os.cpu_count() or 1
+
+
+def interruptible(function):
+    """What a long call of C returns; a Ctrl-C does not wait for its end."""
+    results = queue.SimpleQueue()
+
+    def run():
+        try:
+            results.put((function(), None))
+        except BaseException as error:
+            results.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    while True:
+        try:
+            result, error = results.get(timeout=0.1)
+        except queue.Empty:
+            continue
+        if error is not None:
+            raise error
+        return result
 
 
 def in_threads(function, items, count):

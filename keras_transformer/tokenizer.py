@@ -10,7 +10,6 @@ exactly. Bytes that are no UTF-8 come back as U+FFFD each.
 
 import hashlib
 import io
-import os
 import re
 import tempfile
 from functools import cached_property
@@ -18,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import sentencepiece
+
+from keras_transformer.files import replacing
 
 PADDING, UNKNOWN, START, END = range(4)
 
@@ -81,6 +82,12 @@ class Tokenizer:
             raise ValueError(
                 f"`kind` must be 'bpe' or 'unigram'. Received: kind={kind!r}."
             )
+        if vocabulary_size < 261:
+            raise ValueError(
+                "`vocabulary_size` must be at least 261, to hold the 4 special "
+                "ids, 256 bytes and a character. "
+                f"Received: vocabulary_size={vocabulary_size}."
+            )
         model, failures = io.BytesIO(), []
         with tempfile.TemporaryDirectory() as folder:
             escapes = Path(folder, "escapes.tsv")
@@ -134,13 +141,8 @@ class Tokenizer:
 
     def save(self, path):
         """Writes one file, a SentencePiece model: beside, then renamed."""
-        path = Path(path)
-        beside = path.with_name(path.name + ".partial")
-        try:
+        with replacing(path) as beside:
             beside.write_bytes(self._model)
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
 
     @property
     def vocabulary_size(self):
@@ -313,8 +315,9 @@ def _training_error(error, vocabulary_size):
     else:
         return error
     return ValueError(
-        f"`vocabulary_size` must {rule}. "
-        f"Received: vocabulary_size={vocabulary_size}."
+        f"`vocabulary_size` must {rule}. Received: "
+        f"vocabulary_size={vocabulary_size}. Give another, for a small corpus "
+        "about half of the greatest."
     )
 
 

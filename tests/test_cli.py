@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from importlib import metadata
 
 import pytest
 
@@ -115,6 +116,50 @@ def test_half_an_output_file_has_another_name(run, expected, tmp_path):
     partial = tmp_path / "out.txt.partial"
     assert str(partial) in err
     assert partial.read_text("utf-8") == expected[1] + "\n"
+
+
+def test_links_and_pipes_are_written_to(run, expected, tmp_path):
+    (tmp_path / "file.txt").write_text("before")
+    (tmp_path / "link.txt").symlink_to("file.txt")
+    os.mkfifo(tmp_path / "pipe")
+    received = []
+    reader = threading.Thread(
+        target=lambda: received.append((tmp_path / "pipe").read_text("utf-8"))
+    )
+    reader.start()
+    for name in ("link.txt", "pipe"):
+        command = ("translate", SENTENCES[1], "--beam-size", "1", "--output")
+        assert run(*command, str(tmp_path / name))[0] == 0
+    reader.join()
+    line = expected[1] + "\n"
+    assert received == [line]
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "file.txt").read_text("utf-8") == line
+
+
+def test_a_pipe_may_be_read(run, expected, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(
+        target=lambda: (tmp_path / "pipe").write_text(SENTENCES[1] + "\n")
+    )
+    writer.start()
+    command = ("translate", "--file", str(tmp_path / "pipe"))
+    code, out, _ = run(*command, "--beam-size", "1")
+    writer.join()
+    assert (code, out) == (0, expected[1] + "\n")
+
+
+def test_without_standard_input_there_is_a_sentence(run, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    code, _, err = run("translate")
+    assert code == 2
+    assert "Give them as arguments, or by --file" in err
+
+
+def test_a_folder_of_another_library_gets_a_sentence(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"model_type": "marian"}')
+    assert cli.main(["translate", "x", "--model", str(tmp_path)]) == 2
+    assert "config.json is of something else" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -253,3 +298,27 @@ import matplotlib.figure  # it is hidden for TensorFlow's import alone
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_help_needs_no_tensorflow():
+    program = """
+import sys
+sys.argv[0] = "keras-transformer"
+from keras_transformer import cli
+try:
+    cli.main(["train", "--help"])
+finally:
+    assert "keras" not in sys.modules
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--learning-rate-scale" in done.stdout
+
+
+def test_the_version_is_that_of_the_distribution(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--version"])
+    assert stopped.value.code == 0
+    version = metadata.version("keras-transformer-layers")
+    assert capsys.readouterr().out == f"{version}\n"

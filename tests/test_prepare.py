@@ -3,8 +3,11 @@
 import errno
 import gzip
 import json
+import os
 import re
 import shutil
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -267,6 +270,7 @@ GOOD = "one\teins\ntwo\tzwei\n"
         ({"a": GOOD.encode() + b"caf\xe9\tx\n"}, "a", "Line 3 of a .*0xE9"),
         ({}, "tfds:no_such_dataset", "not found"),
         ({"a": GOOD}, "a", "`vocabulary_size` must be at most 2"),
+        ({"numbers.tsv": GOOD}, "numbers.tsv", "vocabulary_size=32000"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_code_2(
@@ -311,6 +315,23 @@ def test_a_full_disk_gets_a_sentence_and_leaves_nothing(
     assert main(command) == 2
     assert "No space left on device" in capsys.readouterr().err
     assert {path.name for path in here.iterdir()} == before
+
+
+def test_an_interrupt_does_not_wait_for_the_vocabulary(corpus, monkeypatch):
+    begun, done = threading.Event(), threading.Event()
+
+    def learn(*_, **__):
+        begun.set()
+        done.wait(60)
+
+    monkeypatch.setattr(prepared.Tokenizer, "train", learn)
+    thread = threading.Thread(
+        target=lambda: (begun.wait(), os.kill(os.getpid(), signal.SIGINT))
+    )
+    thread.start()
+    assert main(["prepare", "out", "--train", corpus["train"]]) == 130
+    assert not done.is_set()
+    done.set()
 
 
 def test_an_interrupt_ends_with_130_and_a_word(corpus, capsys, monkeypatch):

@@ -19,6 +19,7 @@ PAGES = [
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 SLOW = ("docs/serving.md",)  # it exports a model
+BUILT = "examples/serving/translate"  # by a command before
 
 
 def blocks(page, language):
@@ -98,7 +99,7 @@ def test_commands_name_files_that_exist(page):
                 assert f'"{extra}": ' in setup, words
         for path in re.findall(r"\b(?:examples|saved_models)/\S+", str(words)):
             path = path.strip("',]")
-            assert (ROOT / path).exists(), words
+            assert (ROOT / path).exists() or path == BUILT, words
 
 
 def shipped_commands():

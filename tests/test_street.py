@@ -6,6 +6,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "keras_transformer"
 STREET = [
     "threads",
+    "files",
     "data",
     "tokenizer",
     "batching",

@@ -14,12 +14,8 @@ are finished stay so: stop it as you like, and give the same command again.
 import argparse
 import json
 import sys
+import tomllib
 from pathlib import Path
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 HERE = Path(__file__).parent
 COLUMNS = {  # the paper's names

@@ -3,9 +3,10 @@
 import hashlib
 import io
 import json
-import os
 
 import numpy as np
+
+from keras_transformer.files import replacing
 
 
 def checksum(path):
@@ -18,10 +19,9 @@ def checksum(path):
 
 
 def write(path, data):
-    """Writes beside, then renames. All files of a folder pass here."""
-    beside = path.with_name(path.name + ".partial")
-    beside.write_bytes(data)
-    os.replace(beside, path)
+    """Writes bytes. All files of a folder pass here."""
+    with replacing(path) as beside:
+        beside.write_bytes(data)
 
 
 def write_json(path, content):

@@ -11,6 +11,7 @@ settings. Text waits on disk between the steps, and duplicates are found on
 disk too, so memory does not grow with the corpus.
 """
 
+import functools
 import json
 import os
 import shutil
@@ -31,7 +32,7 @@ from keras_transformer.batching.examples import (
 from keras_transformer.batching.progress import progress_lines
 from keras_transformer.data.cleaning import Cleaner, pair_fingerprint
 from keras_transformer.data.sources import read_pairs, source_files
-from keras_transformer.threads import in_threads, num_cores
+from keras_transformer.threads import in_threads, interruptible, num_cores
 from keras_transformer.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -102,6 +103,11 @@ def prepare(
     sources = {split: given for split, given in sources.items() if given}
     if "train" not in sources:
         raise ValueError(f"`train` must name a source. Received: {train!r}.")
+    if tokens_per_batch < 2:
+        raise ValueError(
+            "`tokens_per_batch` must be at least 2, a piece and its end. "
+            f"Received: tokens_per_batch={tokens_per_batch}."
+        )
     settings = {
         "format": FORMAT,
         "sources": {name: _identity(given) for name, given in sources.items()},
@@ -344,11 +350,13 @@ def _learn(partial, counts, settings, progress):
         if (partial / name).exists():
             continue
         advance = progress("learning the vocabulary", round(pairs * share))
-        Tokenizer.train(
+        learn = functools.partial(
+            Tokenizer.train,
             _sample(partial / "work", counts, share, sides, advance),
             settings["vocabulary_size"],
             kind=settings["kind"],
-        ).save(partial / name)
+        )
+        interruptible(learn).save(partial / name)
     return names
 
 

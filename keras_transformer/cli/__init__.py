@@ -12,6 +12,8 @@ import os
 import sys
 import warnings
 
+import keras_transformer
+
 VERBS = (
     "prepare",
     "train",
@@ -47,6 +49,15 @@ def main(argv=None):
     except (ValueError, OSError) as error:
         print(f"{args.verb}: {_sentence(error)}", file=sys.stderr)
         return 2
+    except Exception as error:
+        if type(error).__name__ != "ResourceExhaustedError":
+            raise
+        print(
+            f"{args.verb}: The memory is not enough for this. Give a smaller "
+            "beam, or shorter texts.",
+            file=sys.stderr,
+        )
+        return 2
     return 0
 
 
@@ -54,6 +65,9 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="keras-transformer",
         description='The Transformer of "Attention Is All You Need".',
+    )
+    parser.add_argument(
+        "--version", action="version", version=keras_transformer.__version__
     )
     verbs = parser.add_subparsers(dest="verb", metavar="verb", required=True)
     for name in VERBS:
@@ -124,8 +138,7 @@ def _sentence(error):
     if isinstance(error, OSError) and error.errno:
         where = f": {error.filename}" if error.filename else ""
         advice = {
-            errno.ENOSPC: ". Nothing is left behind; free some space and "
-            "start again.",
+            errno.ENOSPC: ". Free some space and start again.",
         }.get(error.errno, ".")
         return f"{os.strerror(error.errno)}{where}{advice}"
     return " ".join(str(error).split())

@@ -56,16 +56,17 @@ def run(args):
     bleu = evaluation.bleu(texts, references)
     exact = evaluation.exact_match(texts, references)
     print(f"{len(pairs):,} sentences")
-    for name, score in (
-        ("BLEU", bleu),
-        ("chrF", evaluation.chrf(texts, references)),
+    too_short = exact and not bleu.value
+    if too_short:
+        print("BLEU    none: it needs sentences of four words")
+    else:
+        print(f"BLEU    {bleu}")
+    print(f"chrF    {evaluation.chrf(texts, references)}")
+    if not too_short:
         # Closest to the tokenised, lower-case BLEU of older papers.
-        ("BLEU lc", evaluation.bleu(texts, references, lowercase=True)),
-        ("exact", f"{exact:.1%}"),
-    ):
-        print(f"{name:8}{score}")
-    if exact and not bleu.value:
-        print("These sentences are too short for BLEU, which needs four words.")
+        lower = evaluation.bleu(texts, references, lowercase=True)
+        print(f"BLEU lc {lower}")
+    print(f"exact   {exact:.1%}")
     if args.save:
         print(f"Wrote {args.save}")
 

@@ -8,6 +8,7 @@ from keras_transformer.cli.flags import (
     beam_size,
     load_translator,
 )
+from keras_transformer.cli.output import describe_scores
 
 
 def add_parser(verbs):
@@ -18,7 +19,10 @@ def add_parser(verbs):
         "gives text, for TF Serving and for all that runs TensorFlow.",
     )
     parser.add_argument(
-        "model", help="a run folder, a saved translator or an exported model"
+        "model",
+        nargs="?",
+        help="a run folder, a saved translator or an exported model (English "
+        "to German, which ships)",
     )
     parser.add_argument(
         "--to", required=True, metavar="DIR", help="folder of all models"
@@ -39,8 +43,8 @@ def add_parser(verbs):
     parser.add_argument(
         "--samples",
         metavar="FILE",
-        help="sentences, a line each, to warm servers up with and to show as "
-        "examples (some of the run's)",
+        help="sentences, a line each, of which the first 20 warm servers up "
+        "and are shown as examples (some of the run's)",
     )
     add_search_flags(parser)
     parser.add_argument(
@@ -56,16 +60,18 @@ def run(args):
     import tensorflow as tf
 
     from keras_transformer.export import export_saved_model
+    from keras_transformer.translator.loading import shipped_model
 
     tf.get_logger().setLevel("ERROR")
-    print("Writing the graphs, which takes about half a minute ...", flush=True)
-    samples, origin = _history(Path(args.model))
+    print("Writing the graphs, for up to half a minute ...", flush=True)
+    model = Path(args.model) if args.model else shipped_model()
+    samples, origin = _history(model)
     if args.samples:
         samples = Path(args.samples).read_text("utf-8").splitlines()
     folder = export_saved_model(
         translator,
         args.to,
-        name=args.name or _name(Path(args.model)),
+        name=args.name or _name(model),
         version=args.version,
         weights=args.weights,
         beam_size=beam_size(args, args.num_results or 1),
@@ -105,9 +111,7 @@ def _history(folder):
         "minutes of training": result["minutes"],
     }
     if scores := result["scores"].get("test"):
-        # Sentences of one word have no BLEU.
-        bleu = f"BLEU {scores['bleu']}, " if scores["bleu"] else ""
-        origin["test set"] = (
-            f"{bleu}chrF {scores['chrf']} ({scores['signature']})"
+        origin[f"test set of {scores['sentences']:,} sentences"] = (
+            describe_scores(scores)
         )
     return [source for source, *_ in result["samples"]], origin

@@ -13,7 +13,7 @@ a source is one of
                               by tfds:NAME@SPLIT
   numbers                     numbers in words, English to German, built in;
                               another range by numbers:0-9999
-Files may be gzipped (.gz). Several sources are read one after the other.
+Files may be gzipped (.gz).
 """
 
 

@@ -12,7 +12,12 @@ def open_output(path):
     if path is None:
         yield sys.stdout
         return
-    beside = Path(f"{path}.partial")
+    path = Path(path).resolve()  # a link stays one
+    if path.exists() and not path.is_file():  # a pipe, a device
+        with path.open("w", encoding="utf-8") as file:
+            yield file
+        return
+    beside = path.with_name(path.name + ".partial")
     file = beside.open("w", encoding="utf-8")
     try:
         with file:
@@ -24,3 +29,11 @@ def open_output(path):
         else:
             beside.unlink()
         raise
+
+
+def describe_scores(scores):
+    """The scores of a run's `result.json`, each with its signature."""
+    parts = [f"chrF {scores['chrf']:.2f} ({scores['chrf_signature']})"]
+    if scores["bleu"]:  # sentences of one word have none
+        parts.insert(0, f"BLEU {scores['bleu']:.2f} ({scores['signature']})")
+    return ", ".join(parts)

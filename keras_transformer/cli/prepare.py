@@ -24,7 +24,8 @@ def add_parser(verbs):
             f"--{name}",
             nargs="+",
             metavar="SOURCE",
-            help=f"{name} pairs; left out of training, never cleaned",
+            help=f"{name} pairs; never cleaned, and where training pairs are, "
+            "left out of them",
         )
     parser.add_argument(
         "--swap", action="store_true", help="translate the other way"
@@ -84,18 +85,21 @@ def add_parser(verbs):
 
 def run(args):
     from keras_transformer.batching.prepared import prepare
+    from keras_transformer.data import is_numbers
 
     sources = {"train": args.train, "dev": args.dev, "test": args.test}
     if not args.train:
         sources = {
             split: given or ["numbers"] for split, given in sources.items()
         }
-    numbers_only = all(s.startswith("numbers") for s in sources["train"])
+    numbers_only = all(map(is_numbers, sources["train"]))
+    size = args.vocabulary_size
+    if size is None:
+        size = 512 if numbers_only else 32_000
     prepared = prepare(
         args.output,
         **sources,
-        vocabulary_size=args.vocabulary_size
-        or (512 if numbers_only else 32_000),
+        vocabulary_size=size,
         kind=args.kind,
         shared_vocabulary=not args.separate_vocabularies,
         clean=not args.no_clean,

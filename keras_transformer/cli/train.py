@@ -5,6 +5,7 @@ import os
 
 from keras_transformer.cli import import_tensorflow
 from keras_transformer.cli.flags import SOURCES, WrappedDescription
+from keras_transformer.cli.output import describe_scores
 
 
 def add_parser(verbs):
@@ -99,13 +100,10 @@ def _run_folder(data):
 def _report_training(result, folder):
     for name, scores in result["scores"].items():
         if scores:
-            # Sentences of one word have no BLEU.
-            bleu = f"BLEU {scores['bleu']:.2f}, " if scores["bleu"] else ""
-            what = "test set" if name == "test" else f"{name} weights"
+            what = "test" if name == "test" else f"{name} weights, dev"
             print(
-                f"{what}: {bleu}chrF {scores['chrf']:.2f}, "
-                f"{scores['exact']:.1%} exact "
-                f"(beam 4, {scores['signature']})"
+                f"{what}: {scores['sentences']:,} sentences, beam 4: "
+                f"{describe_scores(scores)}, {scores['exact']:.1%} exact"
             )
     for source, reference, text in result["samples"]:
         verdict = "right" if text == reference else f"should be {reference}"

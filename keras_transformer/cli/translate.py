@@ -184,6 +184,11 @@ def _chunks_of(args):
         return [args.sentences]
     if args.file:
         return _chunks(read_lines(args.file))
+    if sys.stdin is None:
+        raise ValueError(
+            "There must be sentences to translate. Received: none, and no "
+            "standard input. Give them as arguments, or by --file."
+        )
     if sys.stdin.isatty():
         print("Type sentences, one a line. Ctrl-D ends.", file=sys.stderr)
     # A file object of its own: at a Ctrl-C the thread that waits for the next

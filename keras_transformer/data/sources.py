@@ -44,12 +44,17 @@ def read_pairs(source, split="train", swap=False):
         yield (right, left) if swap else (left, right)
 
 
+def is_numbers(source):
+    """Whether a source text means the numbers, all or a range of them."""
+    return source.split(":")[0] == "numbers"
+
+
 def source_files(source):
     """Returns the paths that a source reads, none for TFDS and numbers."""
     if not isinstance(source, str):
         specs = source if _is_list_of_sources(source) else ()
         return [path for spec in specs for path in source_files(spec)]
-    if source.startswith("tfds:") or source.split(":")[0] == "numbers":
+    if source.startswith("tfds:") or is_numbers(source):
         return []
     if "," in source and not Path(source).exists():
         return [Path(part) for part in source.split(",")]
@@ -66,7 +71,7 @@ def _read(source, split):
     source = str(source)
     if source.startswith("tfds:"):
         return _read_tfds(source.removeprefix("tfds:"), split)
-    if source.split(":")[0] == "numbers":
+    if is_numbers(source):
         return _read_numbers(source, split)
     paths = source_files(source)
     if len(paths) == 1:
@@ -135,7 +140,7 @@ def _read_tsv(path):
 def read_lines(path):
     """Yields the lines of a UTF-8 file, plain or gzipped, unstripped."""
     path = Path(path)
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise FileNotFoundError(
             f"A source must name a file that exists. Received: {path}, which "
             f"{'is a folder' if path.is_dir() else 'does not exist'}."

@@ -17,6 +17,10 @@ from keras_transformer.layers import arguments
 from keras_transformer.tokenizer import Tokenizer
 from keras_transformer.translator.loading import EXTRA, exported_versions
 
+# Sentences that are kept, and how much of each warms a server up: requests
+# must fit into what the signatures take.
+MAX_SAMPLES, MAX_CHARACTERS = 20, 200
+
 
 def export_saved_model(
     translator,
@@ -56,7 +60,8 @@ def export_saved_model(
         jit_compile: Whether XLA compiles the searches. TF Serving runs such a
             model only with a flag.
         samples: Some sentences, as examples and for the requests that warm a
-            server up. Those default to pieces of the vocabulary in a row.
+            server up; the first 20 are taken. Those default to pieces of the
+            vocabulary in a row.
         origin: A dictionary of what the model was made from, for its card.
 
     Returns:
@@ -102,7 +107,7 @@ def export_saved_model(
             "origin": origin,
             "parameters": translator.model.count_params(),
             "settings": settings,
-            "samples": list(samples or ()),
+            "samples": list(samples or ())[:MAX_SAMPLES],
         }
         _write_extras(beside, translator, about, functions)
         os.rename(beside, folder)
@@ -141,17 +146,18 @@ def _write_extras(folder, translator, about, functions):
         json.dumps(about, indent=2, ensure_ascii=False), "utf-8"
     )
     (folder / "README.md").write_text(model_card(about, functions), "utf-8")
+    samples = about["samples"] or _samples(translator.source_tokenizer)
     write_warm_up(
         extra / "tf_serving_warmup_requests",
         about["name"],
         functions,
-        about["samples"] or _samples(translator.source_tokenizer),
+        [sample[:MAX_CHARACTERS] for sample in samples],
     )
 
 
 def _circumstances():
     """When this is, and with which packages."""
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     packages = (
         "keras-transformer-layers",
         "tensorflow",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_transformer.plots.files import write_figure, write_text
+from keras_transformer.files import write_text
+from keras_transformer.plots.files import write_figure
 
 
 def attention_map(weights, rows, columns, path, title=None):
@@ -99,7 +100,7 @@ def attention_page(maps, path, title, kind="memory", layer=None, head=None):
     # "<" could end the script that holds the data.
     data = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     template = Path(__file__).with_name("attention.html").read_text("utf-8")
-    write_text(template.replace("{{data}}", data), path)
+    write_text(path, template.replace("{{data}}", data))
 
 
 def _check(weights, rows, columns):

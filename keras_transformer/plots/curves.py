@@ -9,16 +9,21 @@ def learning_curve(history, path):
     """Draws loss and BLEU, or else chrF, over a run's updates into a PNG.
 
     Args:
-        history: The rows of a run's `metrics.csv`, dictionaries.
+        history: The rows of a run's `metrics.csv`, dictionaries, of numbers
+            or of text as `csv.DictReader` gives them.
         path: The file to write.
     """
     from matplotlib.figure import Figure
 
-    steps = [row["step"] for row in history]
+    def column(name):
+        values = [row.get(name) for row in history]
+        return [None if x in (None, "") else float(x) for x in values]
+
+    steps = column("step")
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     losses = figure.add_subplot()
     for name, label in (("loss", "training"), ("val_loss", "development")):
-        values = [row.get(name) for row in history]
+        values = column(name)
         if any(value is not None for value in values):
             losses.plot(steps, values, marker=".", label=f"{label} loss")
     losses.set_xlabel("updates")
@@ -26,8 +31,8 @@ def learning_curve(history, path):
     losses.set_ylim(bottom=0)
     losses.grid(alpha=0.3)
     # Sentences of one word have no BLEU.
-    score = "bleu" if any(row.get("bleu") for row in history) else "chrf"
-    values = [row.get(score) for row in history]
+    score = "bleu" if any(column("bleu")) else "chrf"
+    values = column(score)
     lines = losses.get_lines()
     if any(value is not None for value in values):
         label = {"bleu": "BLEU", "chrf": "chrF"}[score]
@@ -36,7 +41,7 @@ def learning_curve(history, path):
             steps, values, "C2.--", label=f"development {label}"
         )
         right.set_ylabel(label)
-        right.set_ylim(0, 105)
+        right.set_ylim(bottom=0)
     figure.legend(handles=lines, loc="outside upper center", ncols=3)
     write_figure(figure, path)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_transformer.files import replacing
+
 STATE = "state.json"
 # What reading a file raises that is not whole, or not of this model.
 DAMAGE = (OSError, EOFError, zipfile.BadZipFile, KeyError, ValueError)
@@ -33,14 +35,15 @@ class Checkpoints:
         """Writes one, and removes those that are not needed any more."""
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"{'stopped' if stopped else 'step'}-{step:08d}.npz"
-        beside = self.folder / f"{name}.partial"
         arrays = {_key(i, v): np.asarray(v) for i, v in enumerate(variables)}
         text = np.frombuffer(json.dumps(state).encode(), np.uint8)
-        with open(beside, "wb") as file:
+        with (
+            replacing(self.folder / name) as beside,
+            open(beside, "wb") as file,
+        ):
             np.savez(file, **{STATE: text}, **arrays)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, self.folder / name)
         if not stopped:
             for path in self._all("stopped"):
                 path.unlink()
@@ -72,15 +75,24 @@ class Checkpoints:
             return state
         return None
 
-    def averages(self, variables):
+    def any_regular(self):
+        """Whether there is one that counts for the averages."""
+        return bool(self._all("step"))
+
+    def averages(self, variables, warn=print):
         """The mean of each variable over the regular checkpoints."""
-        paths = self._all("step")
-        totals = [np.zeros(v.shape, np.float64) for v in variables]
-        for path in paths:
-            for total, array in zip(totals, _read(path, variables)[0]):
+        totals, count = [np.zeros(v.shape, np.float64) for v in variables], 0
+        for path in self._all("step"):
+            try:
+                arrays, _ = _read(path, variables)
+            except DAMAGE as error:
+                warn(f"{path} is damaged ({error}). Averaging without it.")
+                continue
+            count += 1
+            for total, array in zip(totals, arrays):
                 total += array
         return [
-            (total / len(paths)).astype(v.dtype)
+            (total / count).astype(v.dtype)
             for total, v in zip(totals, variables)
         ]
 

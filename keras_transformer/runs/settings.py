@@ -2,15 +2,13 @@
 
 import dataclasses
 import json
-import os
-import sys
+import math
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from keras_transformer.data import is_numbers
+from keras_transformer.files import write_text
 
 
 def setting(default, help, kind=None):
@@ -175,12 +173,13 @@ def read_settings(path=None, flags=None):
             "Give one of them."
         )
     settings = Settings(**given)
-    if settings.data is None and settings.train == ["numbers"]:
+    if settings.data is None and all(map(is_numbers, settings.train)):
         for name, value in NUMBERS.items():
             if name == "steps" and any(x is not None for x in limits):
                 continue
             if name not in given:
                 setattr(settings, name, value)
+    _check_data(settings)
     _check_counts(settings)
     return settings
 
@@ -194,12 +193,9 @@ def write_settings(settings, path):
         if value is None:
             lines.append(f"# {f.name} =")
         else:
-            lines.append(f"{f.name} = {json.dumps(value)}")
+            lines.append(f"{f.name} = {json.dumps(value, ensure_ascii=False)}")
         lines.append("")
-    path = Path(path)
-    beside = path.with_name(path.name + ".partial")
-    beside.write_text("\n".join(lines), encoding="utf-8")
-    os.replace(beside, path)
+    write_text(path, "\n".join(lines))
 
 
 def _read_file(path):
@@ -219,12 +215,19 @@ def _read_file(path):
 
 def _checked(f, value):
     kind = f.metadata["kind"]
-    if value is None or kind is tuple:
+    if value is None:
+        return value
+    if kind is tuple:
+        if isinstance(value, str) or not all(isinstance(x, str) for x in value):
+            raise ValueError(
+                f"`{f.name}` must be a list of sources. "
+                f"Received: {f.name}={value!r}. {f.metadata['help']}"
+            )
         return value
     if isinstance(value, bool) != (kind is bool):
         kind_fits = False
     elif kind is float:
-        kind_fits = isinstance(value, int | float)
+        kind_fits = isinstance(value, int | float) and math.isfinite(value)
         value = float(value) if kind_fits else value
     else:
         kind_fits = isinstance(value, kind)
@@ -236,8 +239,29 @@ def _checked(f, value):
     return value
 
 
+def _check_data(settings):
+    """A prepared folder has been decided about."""
+    if settings.data is None:
+        return
+    for f in dataclasses.fields(Settings):
+        value = getattr(settings, f.name)
+        default = list(f.default) if f.name in ("train", "dev") else f.default
+        decided = ("train", "dev", "swap", "vocabulary_size")
+        if f.name in decided and value != default:
+            raise ValueError(
+                f"`{f.name}` is for training without a prepared folder. "
+                f"Received: {f.name}={value!r} with data={settings.data!r}. "
+                "Leave it out, or give it to `keras-transformer prepare`."
+            )
+
+
 def _check_counts(settings):
     for name in (
+        "steps",
+        "epochs",
+        "minutes",
+        "patience",
+        "vocabulary_size",
         "validate_every",
         "validation_sentences",
         "average_last",
@@ -247,8 +271,17 @@ def _check_counts(settings):
         "steps_per_execution",
         "beam_size",
     ):
-        if getattr(settings, name) < 1:
+        value = getattr(settings, name)
+        if value is None or value >= 1:
+            continue
+        is_share = isinstance(value, float)  # of an epoch, of a minute
+        if not (is_share and value > 0):
             raise ValueError(
-                f"`{name}` must be at least 1. "
-                f"Received: {name}={getattr(settings, name)}."
+                f"`{name}` must be {'above 0' if is_share else 'at least 1'}. "
+                f"Received: {name}={value}."
             )
+    if settings.max_extra_length < 0:
+        raise ValueError(
+            "`max_extra_length` must be at least 0. "
+            f"Received: max_extra_length={settings.max_extra_length}."
+        )

@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import json
 import math
-import os
 import signal
 import time
 from contextlib import contextmanager, nullcontext
@@ -16,6 +15,8 @@ import tensorflow as tf
 
 from keras_transformer import evaluation, plots
 from keras_transformer.batching import BatchPlan, load_prepared, prepare
+from keras_transformer.data import is_numbers
+from keras_transformer.files import replacing, write_text
 from keras_transformer.runs import devices
 from keras_transformer.runs.checkpoints import Checkpoints
 from keras_transformer.runs.models import new_model, old_model
@@ -58,7 +59,7 @@ def train(settings, folder, say=print):
     run = Run(settings, folder, say)
     with run.interruptible():
         run.learn()
-        return run.finish()
+    return run.finish()
 
 
 class Run:
@@ -70,18 +71,15 @@ class Run:
         self.strategy = devices.make_strategy(settings.devices)
         keras.utils.set_random_seed(settings.seed)
         self.is_chief, num_workers = devices.worker(self.strategy)
-        self._open_folder()
+        self._compare_settings()
         self.start = None
         if settings.start_from is not None:
             self.start = load(settings.start_from, dtype=settings.dtype)
         self.prepared = self._load_data(num_workers)
-        self.plan = BatchPlan(
-            self.prepared.train,
-            tokens_per_batch=settings.tokens_per_batch,
-            max_length=settings.max_length,
-            num_replicas=devices.num_replicas(self.strategy),
-            seed=settings.seed,
-        )
+        self.plan = self._plan(self.prepared.train, seed=settings.seed)
+        self.dev_plan = None
+        if self.prepared.dev is not None:
+            self.dev_plan = self._plan(self.prepared.dev, shuffle=False)
         self.total_steps = self._total_steps(num_workers)
         with self._scope():
             self.model = self._model()
@@ -89,7 +87,7 @@ class Run:
             self.model, self.prepared.tokenizer, self._longest_source()
         )
         self.start = None  # its weights are in the model
-        self.dev = self._texts(self.prepared.dev)
+        self.dev = self._texts(self.prepared.dev, settings.validation_sentences)
         self.checkpoints = Checkpoints(
             folder / "checkpoints", keep=settings.average_last
         )
@@ -101,6 +99,9 @@ class Run:
             "validations_since_best": 0,
         }
         self.stop_asked = False
+        if self.is_chief:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_settings(settings, folder / "settings.toml")
 
     def learn(self):
         """Trains to the end, validating and saving as it goes."""
@@ -132,6 +133,8 @@ class Run:
                 self._checkpoint()
                 if self.stop_asked:
                     raise Stopped
+        if not self.checkpoints.any_regular():
+            self._checkpoint()  # it was stopped before, and is to end there
 
     def minutes(self):
         """How long the run has trained and validated, in all its parts."""
@@ -140,7 +143,8 @@ class Run:
     def finish(self):
         """Averages the last checkpoints, compares, and writes the result.
 
-        The first worker does; the others have no result.
+        The first worker does; the others have no result. After a Ctrl-C the
+        same command does this again.
         """
         if not self.is_chief:
             return None
@@ -159,6 +163,8 @@ class Run:
         held_out, texts = self.dev, texts[use]
         if self.prepared.test is not None:
             held_out = self._texts(self.prepared.test)
+            count = len(self.prepared.test)
+            self.say(f"Translating the test set, {count:,} sentences.")
             scores["test"], texts = self._score(held_out, beam_size=4)
         result = {
             "use": use,
@@ -167,18 +173,19 @@ class Run:
             "scores": scores,
             "samples": list(zip(*held_out, texts))[:3] if held_out else [],
         }
-        _write_text(
+        write_text(
             self.folder / "result.json",
             json.dumps(result, indent=2, ensure_ascii=False),
         )
-        plots.learning_curve(
-            self.state["history"], self.folder / "learning_curve.png"
-        )
+        if self.state["history"]:
+            plots.learning_curve(
+                self.state["history"], self.folder / "learning_curve.png"
+            )
         return result
 
     def _averaged_weights(self):
         variables = self._variables()
-        averages = self.checkpoints.averages(variables)
+        averages = self.checkpoints.averages(variables, warn=self.say)
         by_variable = dict(zip(map(id, variables), averages))
         return [by_variable[id(weight)] for weight in self.model.weights]
 
@@ -205,7 +212,16 @@ class Run:
     def _scope(self):
         return self.strategy.scope() if self.strategy else nullcontext()
 
-    def _open_folder(self):
+    def _plan(self, examples, **options):
+        return BatchPlan(
+            examples,
+            tokens_per_batch=self.settings.tokens_per_batch,
+            max_length=self.settings.max_length,
+            num_replicas=devices.num_replicas(self.strategy),
+            **options,
+        )
+
+    def _compare_settings(self):
         path = self.folder / "settings.toml"
         if path.is_file():
             before = dataclasses.asdict(read_settings(path))
@@ -222,9 +238,6 @@ class Run:
                     f"{name}={now[name]!r} for {self.folder}, which began with "
                     f"{name}={before[name]!r}. Give another run folder."
                 )
-        if self.is_chief:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_settings(self.settings, path)
 
     def _load_data(self, num_workers):
         settings = self.settings
@@ -237,8 +250,8 @@ class Run:
                 "`keras-transformer prepare` once, and give its folder."
             )
         splits = {"train": settings.train, "dev": settings.dev}
-        if not settings.dev and settings.train == ["numbers"]:
-            splits["dev"] = splits["test"] = ["numbers"]
+        if not settings.dev and all(map(is_numbers, settings.train)):
+            splits["dev"] = splits["test"] = settings.train
         return prepare(
             self.folder / "data",
             **splits,
@@ -302,11 +315,11 @@ class Run:
                 )
         return steps
 
-    def _texts(self, examples):
+    def _texts(self, examples, count=None):
         """Sources and references of the first pairs of a held-out part."""
         if examples is None:
             return None
-        rows = np.arange(min(len(examples), self.settings.validation_sentences))
+        rows = np.arange(len(examples))[:count]
         tokenizers = (
             self.translator.source_tokenizer,
             self.translator.target_tokenizer,
@@ -370,16 +383,9 @@ class Run:
             "tokens_per_second": round(watch.tokens_per_second),
             **{name: float(value) for name, value in logs.items()},
         }
-        if self.prepared.dev is not None:
-            plan = BatchPlan(
-                self.prepared.dev,
-                tokens_per_batch=self.settings.tokens_per_batch,
-                max_length=self.settings.max_length,
-                num_replicas=devices.num_replicas(self.strategy),
-                shuffle=False,
-            )
+        if self.dev_plan is not None:
             results = self.model.evaluate(
-                plan.dataset(), verbose=0, return_dict=True
+                self.dev_plan.dataset(), verbose=0, return_dict=True
             )
             row.update({f"val_{k}": float(v) for k, v in results.items()})
             scores, texts = self._score(self.dev, self.settings.beam_size)
@@ -413,11 +419,14 @@ class Run:
         )
         texts = [translation.text for translation in translations]
         bleu = evaluation.bleu(texts, references)
+        chrf = evaluation.chrf(texts, references)
         scores = {
             "bleu": round(bleu.value, 3),
-            "chrf": round(evaluation.chrf(texts, references).value, 3),
+            "chrf": round(chrf.value, 3),
             "exact": round(evaluation.exact_match(texts, references), 4),
+            "sentences": len(references),
             "signature": bleu.signature,
+            "chrf_signature": chrf.signature,
         }
         return scores, texts
 
@@ -425,7 +434,7 @@ class Run:
         folder = self.folder / "samples"
         folder.mkdir(exist_ok=True)
         rows = list(zip(*self.dev, texts))[:count]
-        _write_text(
+        write_text(
             folder / f"step-{step:08d}.txt",
             "\n".join(f"{s}\n  = {r}\n  > {t}\n" for s, r, t in rows),
         )
@@ -469,17 +478,12 @@ def _rank(scores):
     return scores.get("bleu", 0.0), scores.get("chrf", 0.0)
 
 
-def _write_text(path, text):
-    beside = path.with_name(path.name + ".partial")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
-
-
 def _write_csv(path, rows):
-    beside = path.with_name(path.name + ".partial")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    with open(beside, "w", newline="", encoding="utf-8") as file:
+    with (
+        replacing(path) as beside,
+        open(beside, "w", newline="", encoding="utf-8") as file,
+    ):
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(rows)
-    os.replace(beside, path)

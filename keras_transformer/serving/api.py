@@ -27,6 +27,7 @@ STATUS_WORDS = {
     200: "OK",
     400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
     413: "OUT_OF_RANGE",
     429: "RESOURCE_EXHAUSTED",
     499: "CANCELLED",
@@ -115,9 +116,22 @@ class Api:
         state = {"version": number, "state": "AVAILABLE", "status": status}
         return to_json({"model_version_status": [state]})
 
+    async def _read_body(self, request):
+        limits = self._limits
+        try:
+            return await asyncio.wait_for(
+                _read_up_to(request, limits.max_body_bytes), limits.max_seconds
+            )
+        except TimeoutError:
+            raise RestError(
+                408,
+                f"A body must come within {limits.max_seconds:g} seconds. "
+                "Received: a part of it. Send it again.",
+            ) from None
+
     async def _post(self, request, name, version, label, verb):
         start = time.perf_counter()
-        body = await _read_body(request, self._limits.max_body_bytes)
+        body = await self._read_body(request)
         parsed = rest.parse(body)
         if not self._is_known(name, version, label):
             which = f"Latest({name})"
@@ -192,7 +206,7 @@ class Api:
         return await self._queue.run(rest.write_outputs, outputs, as_rows)
 
 
-async def _read_body(request, limit):
+async def _read_up_to(request, limit):
     chunks, size = [], 0
     try:
         async for chunk in request.stream():

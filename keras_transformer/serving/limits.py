@@ -15,6 +15,7 @@ class Limits:
     max_wait_ms: float = _limit(2.0, "milliseconds that a call waits for more")
     max_queue: int = _limit(1024, "most texts that may wait; 503 beyond")
     max_body_bytes: int = _limit(1_000_000, "largest request; 413 beyond")
+    max_seconds: float = _limit(30.0, "longest wait for a body; 408 beyond")
     max_items: int = _limit(512, "most texts in a request; 400 beyond")
     max_characters: int = _limit(2_000, "longest text; 400 beyond")
     max_answer_values: int = _limit(

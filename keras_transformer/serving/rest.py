@@ -327,7 +327,10 @@ def _json_type(value):
 
 def _shown(value, longest=100):
     """A value as in the request, cut where it is long."""
-    text = json.dumps(value, ensure_ascii=True)
+    try:
+        text = json.dumps(value, ensure_ascii=True)
+    except RecursionError:
+        return "(lists in lists without end)"
     return text if len(text) <= longest else text[:longest] + "..."
 
 

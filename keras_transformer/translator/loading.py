@@ -42,10 +42,12 @@ def load(folder=None, dtype="float32"):
         return _load_exported(folder, dtype)
     if (folder / "config.json").is_file():
         return _load_saved(folder, dtype)
+    found = "which has neither a config.json nor a version of a model"
+    if not folder.exists():
+        found = "which does not exist"
     raise FileNotFoundError(
         "`folder` must be a saved translator, an exported model or a run "
-        f"folder with at least one validation. Received: {folder}, which has "
-        "neither a config.json nor a version of a model. "
+        f"folder with at least one validation. Received: {folder}, {found}. "
         "Train one with `keras-transformer train`."
     )
 
@@ -74,7 +76,12 @@ def exported_versions(folder):
 
 def _load_saved(folder, dtype):
     config = json.loads((folder / "config.json").read_text())
-    config.pop("class")
+    if config.pop("class", None) != "Transformer":
+        raise ValueError(
+            "`folder` must be what `Translator.save` wrote. Received: "
+            f"{folder}, whose config.json is of something else. Models of "
+            "other libraries cannot be loaded."
+        )
     max_source_length = config.pop("max_source_length", MAX_SOURCE_LENGTH)
     model = Transformer.from_config({**config, "dtype": dtype})
     model.load_weights(folder / "model.weights.h5")

@@ -45,7 +45,15 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
         "use": "best",
         "step": 100,
         "minutes": 1.5,
-        "scores": {"test": {"bleu": 30.1, "chrf": 60.2, "signature": "a|b"}},
+        "scores": {
+            "test": {
+                "bleu": 30.1,
+                "chrf": 60.2,
+                "sentences": 1000,
+                "signature": "a|b",
+                "chrf_signature": "c",
+            }
+        },
         "samples": [["one", "eins", "eins"]],
     }
     (run / "result.json").write_text(json.dumps(result))
@@ -54,7 +62,8 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     folder = tmp_path / "models" / "run" / "1"
     assert f"Wrote {folder}" in capsys.readouterr().out
     card = (folder / "README.md").read_text()
-    assert r"| test set | BLEU 30.1, chrF 60.2 (a\|b) |" in card
+    row = r"| test set of 1,000 sentences | BLEU 30.10 (a\|b), chrF 60.20 (c) |"
+    assert row in card
     about = json.loads((folder / "assets.extra/metadata.json").read_text())
     assert about["samples"] == ["one"]
     data = (folder / "variables" / "variables.data-00000-of-00001").stat()

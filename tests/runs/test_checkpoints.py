@@ -68,6 +68,16 @@ def test_a_damaged_one_is_named_and_the_one_before_is_used(tmp_path, damage):
     assert "step-00000020.npz is damaged" in said[0]
 
 
+def test_a_damaged_one_is_not_averaged(tmp_path):
+    checkpoints, warnings = Checkpoints(tmp_path, keep=3), []
+    for step, number in ((1, 2.0), (2, 4.0), (3, 6.0)):
+        checkpoints.write(step, variables(number), {})
+    (tmp_path / "step-00000002.npz").write_bytes(b"no zip file")
+    averages = checkpoints.averages(variables(0.0), warnings.append)
+    assert averages[0].flat[0] == 4.0
+    assert "step-00000002.npz is damaged" in warnings[0]
+
+
 def test_a_leftover_of_a_killed_writer_is_not_taken(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=3)
     checkpoints.write(10, variables(10), {"step": 10})

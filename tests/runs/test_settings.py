@@ -12,7 +12,7 @@ from keras_transformer.runs.settings import (
 def test_a_written_file_reads_back_the_same(tmp_path):
     settings = read_settings(
         flags={
-            "train": ["a.tsv", "b.en,b.de"],
+            "train": ["a.tsv", "b.en,b.de", "😀.tsv"],
             "hidden_dim": 128,
             "dropout": 0.3,
             "normalize_first": True,
@@ -40,6 +40,8 @@ def test_numbers_have_defaults_of_their_own():
     assert read_settings(flags={"minutes": 2.0}).steps is None
     assert read_settings(flags={"data": "folder"}).steps is None
     assert read_settings(flags={"dropout": 0.2}).dropout == 0.2
+    assert read_settings(flags={"train": ["numbers:0-9"]}).steps == 1500
+    assert read_settings(flags={"train": ["numbers.tsv"]}).steps is None
 
 
 def test_only_what_is_given_reaches_the_model():
@@ -56,6 +58,16 @@ def test_only_what_is_given_reaches_the_model():
         ("steps = 3\nminutes = 2", "steps=3, epochs=None, minutes=2"),
         ("validate_every = 0", "`validate_every`.*validate_every=0"),
         ("hidden_dim = ", "in which"),
+        ("steps = 0", "`steps` must be at least 1.*steps=0"),
+        ("epochs = 0.0", "`epochs` must be above 0.*epochs=0.0"),
+        ("minutes = -0.5", "`minutes` must be above 0"),
+        ("minutes = inf", "`minutes` must be of type float.*inf"),
+        ("patience = 0", "`patience` must be at least 1"),
+        ("max_extra_length = -1", "`max_extra_length`.*max_extra_length=-1"),
+        ('train = "corpus.tsv"', "`train` must be a list of sources"),
+        ("dev = [5]", "`dev` must be a list of sources"),
+        ('data = "x"\nswap = true', "swap=True with data='x'"),
+        ('data = "x"\ndev = ["y.tsv"]', "`dev` is for training without"),
     ],
 )
 def test_wrong_files_are_named(tmp_path, text, words):

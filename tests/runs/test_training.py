@@ -132,6 +132,7 @@ def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
         (["nowhere"], "nowhere"),
         (["--settings=nowhere.toml"], "nowhere.toml"),
         (["--steps-per-execution=3"], "steps_per_execution=3"),
+        (["--max-length=1"], "none within `max_length`"),
     ],
 )
 def test_bad_settings_get_a_sentence(tmp_path, capsys, flags, words):
@@ -140,6 +141,19 @@ def test_bad_settings_get_a_sentence(tmp_path, capsys, flags, words):
     message = capsys.readouterr().err
     assert words in message
     assert "Traceback" not in message
+    # The right command may follow in the same folder.
+    assert not (tmp_path / "run" / "settings.toml").exists()
+
+
+def test_a_run_that_was_stopped_early_may_end_there(finished, capsys):
+    """With no checkpoint but the one of a Ctrl-C."""
+    for path in (finished / "checkpoints").iterdir():
+        name = path.name.replace("step", "stopped")
+        path.rename(path.with_name(name))
+    flags = ["--run-folder", str(finished), *TINY, "--steps=2"]
+    assert cli.main(["train", *flags]) == 0
+    assert "nan" not in capsys.readouterr().out
+    assert all(np.all(np.isfinite(w)) for w in weights(finished / "averaged"))
 
 
 def test_divergence_stops_with_a_word(tmp_path, capsys):

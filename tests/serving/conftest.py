@@ -13,5 +13,6 @@ def toy_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(toy_folder):
     flags = ("--max-body-bytes", "20000", "--max-items", "50")
+    flags += ("--max-seconds", "2")
     with Server(toy_folder, *flags, "--max-characters", "500") as server:
         yield server

@@ -198,6 +198,10 @@ BAD_BODIES = {
     "no UTF-8": (b'{"instances": ["a\xff"]}', "UTF-8"),
     "half a character": (b'{"instances": ["\\ud83d"]}', "surrogate"),
     "a list": (b"[1]", "Is not object"),
+    **{
+        f"lists {depth} deep": (b"[" * depth + b"]" * depth, "JSON ")
+        for depth in range(900, 1000, 7)
+    },
     "no inputs": (b"{}", "Missing 'inputs' or 'instances' key"),
     "both": (b'{"instances": ["a"], "inputs": ["a"]}', "only one of"),
     "no rows": (b'{"instances": []}', "No values in 'instances'"),
@@ -324,6 +328,16 @@ def test_a_client_that_goes_away_is_let_go(server):
         if "queue_rows 0" in server.ask(*METRICS)[1]:
             break
     assert counted(server, "CANCELLED") == before + 1
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(server):
+    connection = server.connect()
+    connection.putrequest("POST", "/v1/models/toy:predict")
+    connection.putheader("Content-Length", "100")
+    connection.endheaders(b'{"inst')
+    answer = connection.getresponse()
+    assert answer.status == 408
+    assert b"within 2 seconds" in answer.read()
 
 
 def test_the_page_loads_nothing_from_elsewhere(server):
