@@ -221,7 +221,7 @@ def test_reloaded_is_saved(translator, tmp_path):
     assert again.translate(SENTENCES, 1, **SHORT) == expected
     assert again.max_source_length == translator.max_source_length
     translator.save(tmp_path / "saved")  # over what is there
-    assert not list(tmp_path.glob("*.partial"))
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
 
 
 def test_nothing_else_is_saved_over(translator, tmp_path):

@@ -1,6 +1,5 @@
 """A training run: from settings to a folder with a trained translator."""
 
-import csv
 import dataclasses
 import json
 import math
@@ -11,13 +10,12 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_transformer import evaluation, plots
 from keras_transformer.batching import BatchPlan, load_prepared, prepare
 from keras_transformer.data import is_numbers
-from keras_transformer.files import replacing, write_text
-from keras_transformer.runs import devices
+from keras_transformer.files import write_text
+from keras_transformer.runs import devices, records
 from keras_transformer.runs.checkpoints import Checkpoints
 from keras_transformer.runs.models import new_model, old_model
 from keras_transformer.runs.progress import Progress
@@ -391,7 +389,9 @@ class Run:
             scores, texts = self._score(self.dev, self.settings.beam_size)
             row.update(scores)
             if self.is_chief:
-                self._write_samples(row["step"], texts)
+                records.write_samples(
+                    self.folder / "samples", row["step"], zip(*self.dev, texts)
+                )
         state = self.state
         state["history"].append(row)
         if self.dev is not None:
@@ -403,8 +403,8 @@ class Run:
             else:
                 state["validations_since_best"] += 1
         if self.is_chief:
-            _write_csv(self.folder / "metrics.csv", state["history"])
-            self._write_summaries(row)
+            records.write_table(self.folder / "metrics.csv", state["history"])
+            records.write_summaries(self.folder / "logs", row)
 
     def _score(self, pairs, beam_size):
         """Scores of translating held-out sentences, and the translations."""
@@ -429,23 +429,6 @@ class Run:
             "chrf_signature": chrf.signature,
         }
         return scores, texts
-
-    def _write_samples(self, step, texts, count=10):
-        folder = self.folder / "samples"
-        folder.mkdir(exist_ok=True)
-        rows = list(zip(*self.dev, texts))[:count]
-        write_text(
-            folder / f"step-{step:08d}.txt",
-            "\n".join(f"{s}\n  = {r}\n  > {t}\n" for s, r, t in rows),
-        )
-
-    def _write_summaries(self, row):
-        writer = tf.summary.create_file_writer(str(self.folder / "logs"))
-        with writer.as_default(step=row["step"]):
-            for name, value in row.items():
-                if isinstance(value, (int, float)) and name != "step":
-                    tf.summary.scalar(name, value)
-        writer.close()
 
     def _checkpoint(self, stopped=False):
         variables = self._variables()
@@ -476,14 +459,3 @@ class Run:
 def _rank(scores):
     """By BLEU; by chrF where sentences are too short for BLEU."""
     return scores.get("bleu", 0.0), scores.get("chrf", 0.0)
-
-
-def _write_csv(path, rows):
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    with (
-        replacing(path) as beside,
-        open(beside, "w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(rows)

@@ -23,6 +23,13 @@ from keras_transformer.translator.batches import (
     padded_rows,
     rows_by_length,
 )
+from keras_transformer.translator.checks import (
+    as_seed,
+    check_prefixes,
+    check_replaceable,
+    check_texts,
+    check_vocabulary,
+)
 from keras_transformer.translator.speeds import Speeds
 from keras_transformer.translator.splitting import split_text
 from keras_transformer.translator.translation import (
@@ -57,8 +64,8 @@ class Translator:
         self.tokenizer = tokenizer
         self.max_source_length = max_source_length
         self.source_tokenizer, self.target_tokenizer = tokenizer_pair(tokenizer)
-        _check_vocabulary("source", self.source_tokenizer, model)
-        _check_vocabulary("target", self.target_tokenizer, model)
+        check_vocabulary("source", self.source_tokenizer, model)
+        check_vocabulary("target", self.target_tokenizer, model)
         self._graphs = {}
         self._lock = threading.Lock()
         self._speeds = defaultdict(Speeds)
@@ -127,7 +134,9 @@ class Translator:
             one string.
         """
         alone = isinstance(sentences, str)
-        sentences = _checked("sentences", [sentences] if alone else sentences)
+        sentences = check_texts(
+            "sentences", [sentences] if alone else sentences
+        )
         arguments.check_sizes(
             beam_size=beam_size,
             num_results=num_results,
@@ -150,7 +159,7 @@ class Translator:
         ids = {"source_ids": sources}
         if prefix is not None:
             ids["prefix_ids"] = self._prefixes(prefix, parts)
-            _check_prefixes(ids, max_extra_length)
+            check_prefixes(ids, max_extra_length)
         nothing = Translation("", 0.0, [], alignment=[] if attention else None)
         n_bests = [[nothing]] * len(texts)
         blank = [row for row, text in enumerate(texts) if not text.strip()]
@@ -204,10 +213,10 @@ class Translator:
         """
         if isinstance(sentences, str):
             return self.score([sentences], [translations], length_penalty)[0]
-        sentences = _checked("sentences", sentences)
+        sentences = check_texts("sentences", sentences)
         if isinstance(translations, str):
             translations = [translations]
-        translations = _checked("translations", translations)
+        translations = check_texts("translations", translations)
         if len(sentences) != len(translations):
             raise ValueError(
                 "There must be one translation for each sentence. Received: "
@@ -244,10 +253,10 @@ class Translator:
             source, `"decoder"`, where the translation looks at what is written
             already, and `"memory"`, where it looks at the source.
         """
-        (sentence,) = _checked("sentence", [sentence])
+        (sentence,) = check_texts("sentence", [sentence])
         if translation is None:
             translation = self.translate(sentence).text
-        (translation,) = _checked("translation", [translation])
+        (translation,) = check_texts("translation", [translation])
         source = self.source_tokenizer.tokenize(sentence, add_end=True)
         target = self.target_tokenizer.tokenize(translation)
         read = [self.source_tokenizer.pieces[i] for i in source]
@@ -271,7 +280,7 @@ class Translator:
         A model that was saved there before is replaced.
         """
         folder = Path(folder).absolute()
-        _check_replaceable(folder)
+        check_replaceable(folder)
         beside = folder.with_name(folder.name + ".partial")
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
@@ -287,8 +296,13 @@ class Translator:
         else:
             self.source_tokenizer.save(beside / "source.model")
             self.target_tokenizer.save(beside / "target.model")
-        shutil.rmtree(folder, ignore_errors=True)
+        # Two renames, that a kill finds one of the two models whole.
+        before = folder.with_name(folder.name + ".before")
+        shutil.rmtree(before, ignore_errors=True)
+        if folder.exists():
+            os.replace(folder, before)
         os.replace(beside, folder)
+        shutil.rmtree(before, ignore_errors=True)
 
     def _parts(self, text):
         """`[(part, gap), ...]`: the text alone, if it is short enough."""
@@ -309,7 +323,7 @@ class Translator:
         """Ids that each part begins with: none but for the first."""
         if isinstance(prefix, str):
             prefix = [prefix] * len(parts)
-        prefix = _checked("prefix", prefix)
+        prefix = check_texts("prefix", prefix)
         if len(prefix) != len(parts):
             raise ValueError(
                 "`prefix` must be a string, or a list with one for each "
@@ -410,57 +424,6 @@ _SPECS = {
 }
 
 
-def _checked(name, texts):
-    """A list of strings, or a sentence on what is none."""
-    if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
-        texts = [texts]
-    texts = list(texts)
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(
-                f"`{name}` must be a string or a list of strings. Received: "
-                f"{text!r:.80} (of type {type(text).__name__}) as number "
-                f"{number}. Turn it into a string first."
-            )
-    return texts
-
-
-def _check_vocabulary(side, tokenizer, model):
-    rows = getattr(model, f"{side}_embedding").input_dim
-    if tokenizer.vocabulary_size > rows:
-        raise ValueError(
-            "`tokenizer` must be the one that the model was trained with. "
-            f"Received: {tokenizer.vocabulary_size:,} {side} pieces for a "
-            f"model with embeddings of {rows:,}."
-        )
-
-
-def _check_replaceable(folder):
-    """Raises where something else than a saved model would be lost."""
-    if folder.is_dir():
-        taken = any(folder.iterdir()) and not (folder / "config.json").exists()
-    else:
-        taken = folder.exists()
-    if taken:
-        raise ValueError(
-            "`folder` must be new, empty, or a model that was saved before. "
-            f"Received: {folder}, which holds something else. Choose another "
-            "name."
-        )
-
-
-def _check_prefixes(ids, max_extra_length):
-    """Raises where a prefix leaves no room for a translation."""
-    for source, prefix in zip(ids["source_ids"], ids["prefix_ids"]):
-        if len(prefix) >= len(source) + max_extra_length:
-            raise ValueError(
-                "`prefix` must be shorter than the longest translation. "
-                f"Received: a prefix of {len(prefix)} pieces for a sentence "
-                f"of {len(source)} and max_extra_length={max_extra_length}. "
-                "Give a larger `max_extra_length`."
-            )
-
-
 def _search(beam_size, num_results, temperature, top_k, top_p, seed):
     """The function that the arguments ask for, its options and tensors."""
     if temperature is not None or top_k is not None or top_p is not None:
@@ -470,7 +433,7 @@ def _search(beam_size, num_results, temperature, top_k, top_p, seed):
             "top_k": top_k,
             "top_p": top_p,
         }
-        return decoding.sample, options, {"seed": _drawn_or(seed)}
+        return decoding.sample, options, {"seed": as_seed(seed)}
     if seed is not None:
         raise ValueError(
             "`seed` is for random translations. Received: "
@@ -481,18 +444,6 @@ def _search(beam_size, num_results, temperature, top_k, top_p, seed):
         return decoding.greedy_search, {}, {}
     options = {"beam_size": beam_size, "num_results": num_results}
     return decoding.beam_search, options, {}
-
-
-def _drawn_or(seed):
-    """The seed as an int32; without one, a number that comes only once."""
-    if seed is None:
-        seed = np.random.randint(2**31)
-    if not isinstance(seed, int):
-        raise ValueError(
-            f"`seed` must be a whole number. Received: seed={seed!r}. "
-            "Leave it out for other translations each time."
-        )
-    return np.int32(seed % 2**31)
 
 
 def _warn_of_parts(parts, limit):

@@ -1,0 +1,66 @@
+"""What a translator is given: the rule, what arrived, what to do."""
+
+import numpy as np
+
+
+def check_texts(name, texts):
+    """A list of strings, or a sentence on what is none."""
+    if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
+        texts = [texts]
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(
+                f"`{name}` must be a string or a list of strings. Received: "
+                f"{text!r:.80} (of type {type(text).__name__}) as number "
+                f"{number}. Turn it into a string first."
+            )
+    return texts
+
+
+def check_vocabulary(side, tokenizer, model):
+    rows = getattr(model, f"{side}_embedding").input_dim
+    if tokenizer.vocabulary_size > rows:
+        raise ValueError(
+            "`tokenizer` must be the one that the model was trained with. "
+            f"Received: {tokenizer.vocabulary_size:,} {side} pieces for a "
+            f"model with embeddings of {rows:,}."
+        )
+
+
+def check_replaceable(folder):
+    """Raises where something else than a saved model would be lost."""
+    if folder.is_dir():
+        taken = any(folder.iterdir()) and not (folder / "config.json").exists()
+    else:
+        taken = folder.exists()
+    if taken:
+        raise ValueError(
+            "`folder` must be new, empty, or a model that was saved before. "
+            f"Received: {folder}, which holds something else. Choose another "
+            "name."
+        )
+
+
+def check_prefixes(ids, max_extra_length):
+    """Raises where a prefix leaves no room for a translation."""
+    for source, prefix in zip(ids["source_ids"], ids["prefix_ids"]):
+        if len(prefix) >= len(source) + max_extra_length:
+            raise ValueError(
+                "`prefix` must be shorter than the longest translation. "
+                f"Received: a prefix of {len(prefix)} pieces for a sentence "
+                f"of {len(source)} and max_extra_length={max_extra_length}. "
+                "Give a larger `max_extra_length`."
+            )
+
+
+def as_seed(seed):
+    """The seed as an int32; without one, a number that comes only once."""
+    if seed is None:
+        seed = np.random.randint(2**31)
+    if not isinstance(seed, int):
+        raise ValueError(
+            f"`seed` must be a whole number. Received: seed={seed!r}. "
+            "Leave it out for other translations each time."
+        )
+    return np.int32(seed % 2**31)
