@@ -24,13 +24,7 @@ def draw_attention(translator, sentence, path):
 def draw_curve(run_folder, path):
     """The curve that a run draws at its end, of what there is so far."""
     with open(run_folder / "metrics.csv", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    names = ("step", "loss", "val_loss", "bleu", "chrf")
-    rows = [
-        {name: float(row[name]) for name in names if row.get(name)}
-        for row in rows
-    ]
-    plots.learning_curve(rows, path)
+        plots.learning_curve(list(csv.DictReader(file)), path)
     _shrink(path, 1)
 
 

@@ -14,7 +14,7 @@ def num_cores():
         return os.cpu_count() or 1
 
 
-def interruptible(function):
+def in_background(function):
     """What a long call of C returns; a Ctrl-C does not wait for its end."""
     results = queue.SimpleQueue()
 

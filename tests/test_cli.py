@@ -8,6 +8,7 @@ import threading
 from importlib import metadata
 
 import pytest
+import tensorflow as tf
 
 from keras_transformer import cli
 from tests.untrained import SENTENCES, untrained
@@ -116,6 +117,21 @@ def test_half_an_output_file_has_another_name(run, expected, tmp_path):
     partial = tmp_path / "out.txt.partial"
     assert str(partial) in err
     assert partial.read_text("utf-8") == expected[1] + "\n"
+
+
+def test_too_little_memory_gets_a_sentence(monkeypatch, capsys):
+    error = tf.errors.ResourceExhaustedError(None, None, "OOM of a tensor")
+
+    def run(args):
+        raise error
+
+    monkeypatch.setattr(cli.translate, "run", run)
+    assert cli.main(["translate", "x"]) == 2
+    assert "Give a smaller beam" in capsys.readouterr().err
+    # What is no such thing is a fault of ours, and shows where it is.
+    error = RuntimeError("a fault")
+    with pytest.raises(RuntimeError, match="a fault"):
+        cli.main(["translate", "x"])
 
 
 def test_links_and_pipes_are_written_to(run, expected, tmp_path):

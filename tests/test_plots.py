@@ -72,6 +72,15 @@ def test_a_page_holds_all_it_needs(weights, tmp_path):
     )
 
 
+def test_a_curve_of_text_is_that_of_its_numbers(tmp_path):
+    rows = [{"step": 9, "loss": 3.0, "bleu": 1.5}, {"step": 10, "loss": 2.5}]
+    texts = [{k: str(v) for k, v in row.items()} for row in rows]
+    for name, history in (("a.png", rows), ("b.png", texts)):
+        plots.learning_curve(history, tmp_path / name)
+    drawn = [(tmp_path / name).read_bytes() for name in ("a.png", "b.png")]
+    assert drawn[0] == drawn[1]
+
+
 def test_schedule_and_positions_are_drawn(tmp_path):
     plots.schedule(TransformerSchedule(64), tmp_path / "a.png", steps=50)
     plots.positions(16, tmp_path / "b.png", length=20)

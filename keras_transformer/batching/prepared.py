@@ -32,7 +32,7 @@ from keras_transformer.batching.examples import (
 from keras_transformer.batching.progress import progress_lines
 from keras_transformer.data.cleaning import Cleaner, pair_fingerprint
 from keras_transformer.data.sources import read_pairs, source_files
-from keras_transformer.threads import in_threads, interruptible, num_cores
+from keras_transformer.threads import in_background, in_threads, num_cores
 from keras_transformer.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -356,7 +356,7 @@ def _learn(partial, counts, settings, progress):
             settings["vocabulary_size"],
             kind=settings["kind"],
         )
-        interruptible(learn).save(partial / name)
+        in_background(learn).save(partial / name)
     return names
 
 

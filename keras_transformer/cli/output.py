@@ -1,4 +1,4 @@
-"""Where results are written."""
+"""Where results are written, and how scores read."""
 
 import os
 import sys

@@ -218,7 +218,9 @@ def _checked(f, value):
     if value is None:
         return value
     if kind is tuple:
-        if isinstance(value, str) or not all(isinstance(x, str) for x in value):
+        if not isinstance(value, list | tuple) or not all(
+            isinstance(source, str) for source in value
+        ):
             raise ValueError(
                 f"`{f.name}` must be a list of sources. "
                 f"Received: {f.name}={value!r}. {f.metadata['help']}"
@@ -240,17 +242,16 @@ def _checked(f, value):
 
 
 def _check_data(settings):
-    """A prepared folder has been decided about."""
+    """What `prepare` has decided cannot be decided again."""
     if settings.data is None:
         return
-    for f in dataclasses.fields(Settings):
-        value = getattr(settings, f.name)
-        default = list(f.default) if f.name in ("train", "dev") else f.default
-        decided = ("train", "dev", "swap", "vocabulary_size")
-        if f.name in decided and value != default:
+    defaults = Settings()
+    for name in ("train", "dev", "swap", "vocabulary_size"):
+        value = getattr(settings, name)
+        if value != getattr(defaults, name):
             raise ValueError(
-                f"`{f.name}` is for training without a prepared folder. "
-                f"Received: {f.name}={value!r} with data={settings.data!r}. "
+                f"`{name}` is for training without a prepared folder. "
+                f"Received: {name}={value!r} with data={settings.data!r}. "
                 "Leave it out, or give it to `keras-transformer prepare`."
             )
 

@@ -66,6 +66,7 @@ def test_only_what_is_given_reaches_the_model():
         ("max_extra_length = -1", "`max_extra_length`.*max_extra_length=-1"),
         ('train = "corpus.tsv"', "`train` must be a list of sources"),
         ("dev = [5]", "`dev` must be a list of sources"),
+        ("train = 5", "`train` must be a list of sources.*train=5"),
         ('data = "x"\nswap = true', "swap=True with data='x'"),
         ('data = "x"\ndev = ["y.tsv"]', "`dev` is for training without"),
     ],
