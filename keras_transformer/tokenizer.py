@@ -12,6 +12,7 @@ import hashlib
 import io
 import re
 import tempfile
+import threading
 from functools import cached_property
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from keras_transformer.files import replacing
 
 PADDING, UNKNOWN, START, END = range(4)
 
+# SentencePiece has one seed for the whole process.
+_SEEDING = threading.Lock()
 _ESCAPES = {"2581": "10 31", "10": "10 30"}  # code points, as in the docstring
 
 
@@ -156,6 +159,12 @@ class Tokenizer:
         ]
 
     @cached_property
+    def kind(self):
+        """How pieces were chosen: `"bpe"` or `"unigram"`."""
+        spec = _proto(self._model).trainer_spec
+        return spec.ModelType.Name(spec.model_type).lower()
+
+    @cached_property
     def in_graph(self):
         """The `tf_text.SentencepieceTokenizer` that serves tensors.
 
@@ -224,6 +233,42 @@ class Tokenizer:
                 f"{max(map(max, filter(None, sentences)))}."
             ) from None
         return texts if nested else texts[0]
+
+    def tokenize_at_random(self, sentences, merge_dropout, seed):
+        """Turns text into ids that leave out merges by chance (BPE-dropout).
+
+        A model that is trained on rare words in ever other pieces learns what
+        their pieces mean. The text of the ids is the same.
+
+        Args:
+            sentences: A list of strings.
+            merge_dropout: Share of the merges left out, from 0 to 1.
+            seed: The same seed gives the same ids.
+
+        Returns:
+            A list of lists of ids.
+        """
+        if self.kind != "bpe":
+            raise ValueError(
+                "`merge_dropout` is for vocabularies that were made by merges, "
+                f"'bpe'. Received: merge_dropout={merge_dropout} for one of "
+                f"kind={self.kind!r}. Leave it out."
+            )
+        if not 0 <= merge_dropout <= 1:
+            raise ValueError(
+                "`merge_dropout` must be from 0 to 1. "
+                f"Received: merge_dropout={merge_dropout}."
+            )
+        with _SEEDING:
+            # A call with `num_threads` draws in a thread of its own, which
+            # starts at the seed.
+            sentencepiece.set_random_generator_seed(seed)
+            return self._processor.encode(
+                [_encode(sentence) for sentence in sentences],
+                enable_sampling=True,
+                alpha=merge_dropout,
+                num_threads=1,
+            )
 
     def _encode(self, sentences, add_start, add_end):
         return self._processor.encode(
@@ -323,9 +368,13 @@ def _training_error(error, vocabulary_size):
 
 def _without_paths(model):
     """Removes the temporary paths, so that equal training gives equal files."""
-    from sentencepiece import sentencepiece_model_pb2
-
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    proto = _proto(model)
     proto.normalizer_spec.normalization_rule_tsv = ""
     proto.denormalizer_spec.normalization_rule_tsv = ""
     return proto.SerializeToString(deterministic=True)
+
+
+def _proto(model):
+    from sentencepiece import sentencepiece_model_pb2
+
+    return sentencepiece_model_pb2.ModelProto.FromString(model)

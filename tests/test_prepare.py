@@ -111,6 +111,37 @@ def test_shards_give_the_batches_that_the_pairs_give(corpus):
             np.testing.assert_array_equal(first[0][name], second[0][name])
 
 
+def test_copies_are_the_same_text_in_other_pieces(corpus):
+    plain = prepare("plain", **corpus)
+    result = prepare("out", **corpus, merge_dropout=0.2, copies=3)
+    assert texts("out") == PAIRS * 3
+    assert texts("out", "dev") == texts("plain", "dev")
+    split = result.manifest["splits"]["train"]
+    assert (split["pairs"], split["pairs_read"]) == (3000, 1004)
+    lengths = result.train.lengths.reshape(3, 1000, 2)
+    assert lengths.mean() > 1.05 * plain.train.lengths.mean()
+    assert (lengths[0] != lengths[1]).mean() > 0.2
+    assert (lengths[1] != lengths[2]).mean() > 0.2
+    np.testing.assert_array_equal(result.dev.lengths, plain.dev.lengths)
+    again = prepare("again", **corpus, merge_dropout=0.2, copies=3)
+    np.testing.assert_array_equal(again.train.lengths, result.train.lengths)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"merge_dropout": 1.0}, "merge_dropout=1.0"),
+        ({"merge_dropout": 0.1, "copies": 0}, "copies=0"),
+        ({"copies": 2}, "`copies` must differ by `merge_dropout`"),
+        ({"merge_dropout": 0.1, "kind": "unigram"}, "kind='unigram'"),
+    ],
+)
+def test_copies_that_cannot_be_get_a_sentence(here, corpus, given, message):
+    with pytest.raises(ValueError, match=message):
+        prepare("out", **corpus, **given)
+    assert not list(here.glob("out*"))
+
+
 def test_cleaning_is_off_by_argument(corpus):
     prepare("out", **corpus, clean=False)
     assert len(texts("out")) == 1004

@@ -103,6 +103,31 @@ def test_a_reloaded_tokenizer_gives_the_same_ids(tokenizer, tmp_path):
         assert in_graph(other, ODD) == in_graph(tokenizer, ODD)
 
 
+def test_left_out_merges_change_the_pieces_and_not_the_text():
+    tokenizer = Tokenizer.train(SENTENCES, 400)
+    plain = tokenizer.tokenize(SENTENCES)
+    found = {
+        (dropout, seed): tokenizer.tokenize_at_random(SENTENCES, dropout, seed)
+        for dropout, seed in [(0, 1), (0.3, 1), (0.3, 2), (1, 1)]
+    }
+    assert found[0, 1] == plain
+    assert found[0.3, 1] != found[0.3, 2]
+    assert tokenizer.tokenize_at_random(SENTENCES, 0.3, 1) == found[0.3, 1]
+    for ids in found.values():
+        assert tokenizer.detokenize(ids) == SENTENCES
+    sizes = {key: sum(map(len, ids)) for key, ids in found.items()}
+    assert sizes[0, 1] < sizes[0.3, 1] < sizes[1, 1]
+
+
+def test_only_merges_can_be_left_out():
+    tokenizer = Tokenizer.train(SENTENCES, 400, kind="unigram")
+    assert tokenizer.kind == "unigram"
+    with pytest.raises(ValueError, match="kind='unigram'"):
+        tokenizer.tokenize_at_random(["a"], 0.1, 1)
+    with pytest.raises(ValueError, match="merge_dropout=1.5"):
+        Tokenizer.train(SENTENCES, 400).tokenize_at_random(["a"], 1.5, 1)
+
+
 def test_training_twice_gives_the_same_file(tokenizer):
     again = [Tokenizer.train(SENTENCES, 300, kind="bpe") for _ in range(2)]
     assert again[0] == again[1]

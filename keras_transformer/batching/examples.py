@@ -52,21 +52,29 @@ class Examples:
         return gathered
 
 
-def tokenize_pairs(pairs, tokenizers, step=1000):
+def tokenize_pairs(pairs, tokenizers, merge_dropout=0.0, seed=0, step=1000):
     """Turns an iterable of pairs into one shard for `Examples`.
 
     Args:
         pairs: `(source, target)` strings.
         tokenizers: A `Tokenizer` for each side.
+        merge_dropout: Share of BPE's merges left out by chance.
+        seed: Of that chance.
         step: Sentences tokenised at a time; Python's lists of integers are
             large, so they are packed soon.
     """
     pairs = iter(pairs)
     dtype = id_dtype(tokenizers)
     ids, lengths = ([], []), ([], [])
+    draws = np.random.default_rng(seed)
     while some := list(islice(pairs, step)):
         for side, sentences in enumerate(zip(*some)):
-            sequences = tokenizers[side].tokenize(sentences)
+            if merge_dropout:
+                sequences = tokenizers[side].tokenize_at_random(
+                    sentences, merge_dropout, int(draws.integers(1 << 31))
+                )
+            else:
+                sequences = tokenizers[side].tokenize(sentences)
             count = np.fromiter(map(len, sequences), np.int32, len(sequences))
             flat = chain.from_iterable(sequences)
             ids[side].append(np.fromiter(flat, dtype, count.sum()))

@@ -69,6 +69,8 @@ def prepare(
     swap=False,
     tokens_per_batch=25_000,
     tokenizer=None,
+    merge_dropout=0.0,
+    copies=1,
     verbose=True,
 ):
     """Cleans and tokenises a corpus into a folder of shards.
@@ -93,6 +95,11 @@ def prepare(
             real tokens. Training may choose another.
         tokenizer: A `Tokenizer`, or two in a tuple, to take instead of
             learning a vocabulary: for a model that is trained already.
+        merge_dropout: Share of BPE's merges that are left out by chance in
+            training pairs (BPE-dropout), so that a small corpus teaches more
+            about rare words.
+        copies: How often to write each training pair, with other merges left
+            out each time.
         verbose: Whether to show progress.
 
     Returns:
@@ -108,6 +115,18 @@ def prepare(
             "`tokens_per_batch` must be at least 2, a piece and its end. "
             f"Received: tokens_per_batch={tokens_per_batch}."
         )
+    if not 0 <= merge_dropout < 1 or copies < 1:
+        raise ValueError(
+            "`merge_dropout` must be at least 0 and below 1, and `copies` at "
+            f"least 1. Received: merge_dropout={merge_dropout}, "
+            f"copies={copies}."
+        )
+    if copies > 1 and not merge_dropout:
+        raise ValueError(
+            "`copies` must differ by `merge_dropout`. Received: "
+            f"copies={copies}, merge_dropout={merge_dropout}. Give 0.1, or "
+            "leave `copies` out and train for more epochs."
+        )
     settings = {
         "format": FORMAT,
         "sources": {name: _identity(given) for name, given in sources.items()},
@@ -120,6 +139,8 @@ def prepare(
         "swap": swap,
         "tokens_per_batch": tokens_per_batch,
     }
+    if merge_dropout:
+        settings |= {"merge_dropout": merge_dropout, "copies": copies}
     if tokenizer is not None:
         given = dict.fromkeys(tokenizer_pair(tokenizer))  # one or two
         settings["shared_vocabulary"] = len(given) == 1
@@ -223,8 +244,12 @@ def _build(partial, sources, settings, progress):
     tokenizer = [Tokenizer.load(partial / name) for name in names]
     tokenizers = tokenizer_pair(tokenizer[0] if len(names) == 1 else tokenizer)
     for split, counts in splits.items():
+        dropout, copies = 0.0, 1
+        if split == "train":
+            dropout = settings.get("merge_dropout", dropout)
+            copies = settings.get("copies", copies)
         counts["shards"] = _tokenize(
-            partial, split, counts, tokenizers, progress
+            partial, split, counts, tokenizers, dropout, copies, progress
         )
     manifest = {
         "settings": settings,
@@ -376,24 +401,31 @@ def _sample(work, counts, share, sides, advance):
             advance(1)
 
 
-def _tokenize(partial, split, counts, tokenizers, progress):
+def _tokenize(
+    partial, split, counts, tokenizers, merge_dropout, copies, progress
+):
     """Step 3: turns text into shards, on all cores.
 
     SentencePiece lets go of Python's lock while it works, so threads do.
     """
-    advance = progress(f"tokenising {split}", sum(counts["chunks"]))
+    chunks = counts["chunks"] * copies
+    advance = progress(f"tokenising {split}", sum(chunks))
 
     def one_shard(index):
         name = f"{split}-{index:05d}"
         # The lengths are written second: where they are, all is.
         if not (partial / f"{name}.lengths.npy").exists():
-            kept = _chunk(partial / "work", split, counts, index)
-            ids, lengths = tokenize_pairs(kept, tokenizers)
+            kept = _chunk(
+                partial / "work", split, counts, index % len(counts["chunks"])
+            )
+            ids, lengths = tokenize_pairs(
+                kept, tokenizers, merge_dropout, seed=index
+            )
             files.write_array(partial / f"{name}.ids.npy", ids)
             files.write_array(partial / f"{name}.lengths.npy", lengths)
-        return counts["chunks"][index]
+        return chunks[index]
 
-    shards = range(len(counts["chunks"]))
+    shards = range(len(chunks))
     for _, num_pairs in in_threads(one_shard, shards, num_cores()):
         advance(num_pairs)
     return [f"{split}-{index:05d}" for index in shards]
@@ -434,13 +466,15 @@ def _load_examples(folder, shards):
 
 
 def _describe(partial, counts):
+    pairs = 0
     tokens, longest = np.zeros(2, np.int64), np.zeros(2, np.int64)
     for name in counts["shards"]:
         lengths = np.load(partial / f"{name}.lengths.npy")
+        pairs += len(lengths)
         tokens += lengths.sum(axis=0, dtype=np.int64)
         longest = np.maximum(longest, lengths.max(axis=0, initial=0))
     return {
-        "pairs": counts["kept"],
+        "pairs": pairs,
         "pairs_read": counts["read"],
         "pairs_dropped": counts["dropped"],
         "source_tokens": int(tokens[0]),

@@ -56,6 +56,22 @@ def add_parser(verbs):
         "whatever the three flags above say",
     )
     parser.add_argument(
+        "--merge-dropout",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="share of BPE's merges left out by chance in training pairs, so "
+        "that a small corpus teaches more about rare words (0; often 0.1)",
+    )
+    parser.add_argument(
+        "--copies",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how often to write each training pair, with other merges left "
+        "out each time (1)",
+    )
+    parser.add_argument(
         "--no-clean",
         action="store_true",
         help="keep all pairs: empty, repeated, overlong, uneven ones too",
@@ -108,6 +124,8 @@ def run(args):
         swap=args.swap,
         tokens_per_batch=args.tokens_per_batch,
         tokenizer=_tokenizer(args.tokenizer),
+        merge_dropout=args.merge_dropout,
+        copies=args.copies,
     )
     _report(prepared)
 
