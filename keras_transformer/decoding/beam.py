@@ -116,10 +116,10 @@ def beam_search(
         )
         totals, best = ops.top_k(totals, min(2 * beam_size, beam_size * count))
         tokens = ops.reshape(tokens, (-1, beam_size * count))
-        tokens = ops.take_along_axis(tokens, best, axis=1)
+        tokens = search.take_each(tokens, best)
         beams = best // count  # (batch, 2 * beam_size)
         grown = search.append(
-            search.take_rows(state["ids"], beams), tokens, step
+            search.take_each(state["ids"], beams), tokens, step
         )
         ends = ops.equal(tokens, END)
 
@@ -133,7 +133,7 @@ def beam_search(
         ended_scores, best = ops.top_k(
             ops.concatenate([state["ended_scores"], scores], axis=1), beam_size
         )
-        ended_ids = search.take_rows(
+        ended_ids = search.take_each(
             ops.concatenate([state["ended_ids"], grown], axis=1), best
         )
         num_ended = state["num_ended"] + ops.sum(
@@ -143,8 +143,8 @@ def beam_search(
         totals, best = ops.top_k(
             ops.where(ends, totals + IMPOSSIBLE, totals), beam_size
         )
-        beams = ops.take_along_axis(beams, best, axis=1)
-        tokens = ops.take_along_axis(tokens, best, axis=1)
+        beams = search.take_each(beams, best)
+        tokens = search.take_each(tokens, best)
         # The best that an open hypothesis can still reach: now, or at the end.
         hope = ops.maximum(
             totals[:, 0] / search.penalty(step + 2, length_penalty),
@@ -162,13 +162,13 @@ def beam_search(
             **state,
             "step": step + 1,
             "ids": ops.where(
-                frozen[..., None], state["ids"], search.take_rows(grown, best)
+                frozen[..., None], state["ids"], search.take_each(grown, best)
             ),
             "last": tokens,
             "log_probs": ops.where(frozen, state["log_probs"], totals),
             "past": past,
             # Each open hypothesis takes over the line of the one it grew from.
-            "lines": search.take_rows(
+            "lines": search.take_each(
                 search.append(state["lines"], places, step), beams
             ),
             "ended_ids": ended_ids,
@@ -191,8 +191,8 @@ def beam_search(
             search.is_possible(open_), open_ / penalty, IMPOSSIBLE
         )
         scores = ops.concatenate([ended, cut_scores], axis=1)
-        scores = ops.take_along_axis(scores, best, axis=1)
-        ids = search.take_rows(ids, best)
+        scores = search.take_each(scores, best)
+        ids = search.take_each(ids, best)
         ids = ops.where(search.is_possible(scores)[..., None], ids, 0)
         return Hypotheses(ids, scores)
 

@@ -148,5 +148,5 @@ def grow_each(
 def _first(log_probs, tokens):
     """The likeliest of a few tokens, and its log-probability."""
     best = ops.expand_dims(ops.argmax(log_probs, axis=-1), 1)
-    tokens = ops.take_along_axis(tokens, ops.cast(best, "int32"), axis=1)
+    tokens = search.take_each(tokens, best)
     return ops.cast(tokens[:, 0], "int32"), ops.max(log_probs, axis=-1)

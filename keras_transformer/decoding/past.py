@@ -35,8 +35,13 @@ class Slices:
         }
 
     @staticmethod
+    def address(past, place, count):
+        """For `write`: where `count` places begin. The same in all layers."""
+        return place
+
+    @staticmethod
     def write(past, place, key, value):
-        """The past with `(batch, heads, hypotheses, dim)` from a place on."""
+        """The past with `(batch, heads, hypotheses, dim)` at an address."""
         key = ops.transpose(key, (0, 1, 3, 2))
         return {
             "key": ops.slice_update(past["key"], (0, 0, 0, place), key),
@@ -68,22 +73,31 @@ class RowsInPlace:
         return {"key": room(key_dim), "value": room(value_dim)}
 
     @staticmethod
-    def write(past, place, key, value):
-        """The past with `(batch, heads, hypotheses, dim)` from a place on."""
-        import tensorflow as tf
+    def address(past, place, count):
+        """For `write`: which rows `count` places are. The same in all layers.
 
+        Of all places of a sentence and a head, one after the other.
+        """
         batch, heads, places, _ = shape_of(past["key"])
         starts = ops.arange(batch * heads, dtype="int32") * places + place
-        rows = starts[:, None] + ops.arange(key.shape[2], dtype="int32")
+        rows = starts[:, None] + ops.arange(count, dtype="int32")
+        return ops.reshape(rows, (-1,)), places
+
+    @staticmethod
+    def write(past, address, key, value):
+        """The past with `(batch, heads, hypotheses, dim)` at an address."""
+        import tensorflow as tf
+
+        rows, places = address
 
         def put(into, new):
-            shape, dim = shape_of(into), into.shape[-1]
+            heads, dim = into.shape[1], into.shape[3]
             flat = tf.raw_ops.InplaceUpdate(
                 x=ops.reshape(into, (-1, dim)),
-                i=ops.reshape(rows, (-1,)),
+                i=rows,
                 v=ops.reshape(new, (-1, dim)),
             )
-            return ops.reshape(flat, shape)
+            return ops.reshape(flat, (-1, heads, places, dim))
 
         return {
             "key": put(past["key"], key),

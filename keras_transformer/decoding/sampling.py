@@ -80,7 +80,7 @@ def sample(
         uniform = _uniform(state["keys"], state["step"])
         tokens = _draw(log_probs, uniform, temperature, top_k, top_p)
         tokens = ops.cast(tokens, "int32")
-        chosen = ops.take_along_axis(log_probs, tokens[:, None], axis=1)
+        chosen = search.take_each(log_probs, tokens[:, None])
         return tokens, chosen[:, 0]
 
     found = grow_each(
@@ -100,7 +100,7 @@ def sample(
     if num_results == 1:
         return found
     scores, best = ops.top_k(found.scores, num_results)
-    return Hypotheses(search.take_rows(found.ids, best), scores)
+    return Hypotheses(search.take_each(found.ids, best), scores)
 
 
 def _draw(log_probs, uniform, temperature, top_k, top_p):
@@ -132,7 +132,7 @@ def _draw(log_probs, uniform, temperature, top_k, top_p):
     if tokens is None:
         return index
     index = ops.cast(index, "int32")
-    return ops.take_along_axis(tokens, index[:, None], axis=1)[:, 0]
+    return search.take_each(tokens, index[:, None])[:, 0]
 
 
 # Random numbers by counting and mixing, because those of the backends depend on

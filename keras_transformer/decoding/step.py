@@ -48,9 +48,9 @@ def make_step(model, source_ids, limit, num_hypotheses=1, jit_compile=False):
     """
     memory = model.encode(source_ids)
     dtype = memory.dtype
-    past = RowsInPlace if writes_in_place(jit_compile) else Slices
+    past_kind = RowsInPlace if writes_in_place(jit_compile) else Slices
     layers = [
-        _Layer(layer, num_hypotheses, past, dtype)
+        _Layer(layer, num_hypotheses, past_kind, dtype)
         for layer in model.decoder_layers
     ]
     room = first_room(limit, jit_compile)
@@ -94,9 +94,12 @@ def make_step(model, source_ids, limit, num_hypotheses=1, jit_compile=False):
         x = x + ops.slice(positions, (index, 0), (1, x.shape[-1]))
         room = shape_of(state["past"][0]["value"])[2] // num_hypotheses
         biases = past_bias(index, room, lines), memory["bias"]
+        address = past_kind.address(
+            state["past"][0], index * num_hypotheses, num_hypotheses
+        )
         new_past = []
         for layer, *seen in zip(layers, state["past"], memory["layers"]):
-            x, past = layer(x, *seen, index, *biases)
+            x, past = layer(x, *seen, address, *biases)
             new_past.append(past)
         x = x if norm is None else norm(x)
         logits = ops.matmul(ops.cast(x, "float32"), reverse)
@@ -154,12 +157,11 @@ class _Layer:
             self._dtype,
         )
 
-    def __call__(self, x, past, memory, index, past_bias, memory_bias):
+    def __call__(self, x, past, memory, address, past_bias, memory_bias):
         def attend_to_past(x):
             nonlocal past
             query, key, value = self._split(self._project(x))
-            place = index * self._hypotheses
-            past = self._past.write(past, place, key, value)
+            past = self._past.write(past, address, key, value)
             outputs = self._attend(query, past, past_bias, self._past.scores)
             return self._join(outputs)
 
