@@ -32,9 +32,9 @@ EVERYDAY_NAME = "200 everyday sentences of our own"
 # many of the others.
 RECORDED, ALSO_RECORDED = "recorded.tsv", 30
 CURVE = """\
-This one is of the model that ships, from the weights of a first run on. BLEU is
-that of greedy search on some development sentences; the average of the last
-checkpoints, which ships, does better."""
+This one is of the longest run for the model that ships, from the weights of a
+first one on. BLEU is that of greedy search on some development sentences; an
+average of checkpoints, which ships, does better."""
 DRAWN = "The children are playing in the garden."
 
 
