@@ -7,15 +7,13 @@ The models must go back to the same weights: runs that one model started
 Choose the shares by the score on the development set.
 """
 
-import sys
+import argparse
 
 import keras_transformer as kt
 
 
-def main(output, *parts):
-    """Writes a translator to `output`; a part is `MODEL=SHARE`."""
-    folders, shares = zip(*(part.rsplit("=", 1) for part in parts))
-    shares = [float(share) for share in shares]
+def main(output, folders, shares):
+    """Writes the mean to `output`, with a share of each folder's model."""
     translators = [kt.load(folder) for folder in folders]
     first = translators[0]
     for folder, other in zip(folders, translators):
@@ -43,7 +41,24 @@ def _shapes(translator):
     return [weight.shape for weight in translator.model.weights]
 
 
+def part(text):
+    folder, _, share = text.rpartition("=")
+    if not folder or not float(share) > 0:
+        raise ValueError
+    return folder, float(share)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("output", help="folder to write")
+    parser.add_argument(
+        "parts",
+        nargs="+",
+        type=part,
+        metavar="MODEL=SHARE",
+        help="a run folder or a model, and a number above 0",
+    )
+    args = parser.parse_args()
+    main(args.output, *zip(*args.parts))

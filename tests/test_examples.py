@@ -54,22 +54,22 @@ def test_fine_tuning_teaches_new_words_and_keeps_old_ones(capsys):
 
 
 def test_a_mean_of_models_has_their_weights_by_share(tmp_path, capsys):
-    parts, expected = [], 0
-    for name, share in (("a", 3), ("b", 1)):
+    folders, shares, expected = [], (3, 1), 0
+    for name, share in zip("ab", shares):
         translator = untrained()
         weights = [w * share for w in translator.model.get_weights()]
         translator.model.set_weights(weights)
         translator.save(tmp_path / name)
-        parts.append(f"{tmp_path / name}={share}")
+        folders.append(tmp_path / name)
         expected += share * weights[0] / 4
     example = load_example("mean_of_models")
-    example.main(tmp_path / "mean", *parts)
+    example.main(tmp_path / "mean", folders, shares)
     assert "Wrote" in capsys.readouterr().out
     found = keras_transformer.load(tmp_path / "mean").model.get_weights()
     np.testing.assert_allclose(found[0], expected, rtol=1e-6)
     untrained(key_dim=3).save(tmp_path / "other")
     with pytest.raises(ValueError, match="which differ"):
-        example.main(tmp_path / "x", *parts, f"{tmp_path / 'other'}=1")
+        example.main(tmp_path / "x", [*folders, tmp_path / "other"], (3, 1, 1))
 
 
 def test_the_wmt14_recipes_are_settings_that_a_run_takes():

@@ -18,6 +18,7 @@ from keras_transformer.batching import (
     make_batches,
     prepare,
     prepared,
+    spool,
 )
 from keras_transformer.cli import main
 from keras_transformer.data import numbers, read_pairs
@@ -30,7 +31,7 @@ PAIRS = numbers("train", amount=1_000)
 def here(tmp_path, monkeypatch):
     """Works in an empty folder, with shards small enough to be several."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(prepared, "SHARD_PAIRS", 300)
+    monkeypatch.setattr(spool, "SHARD_PAIRS", 300)
     return tmp_path
 
 
@@ -175,9 +176,9 @@ def test_several_sources_are_joined(here, corpus):
 
 def test_duplicates_are_found_whatever_the_memory(here, monkeypatch):
     pairs = [PAIRS[i] for i in np.random.default_rng(0).integers(0, 99, 1000)]
-    find = prepared._mark_duplicates
+    find = spool._mark_duplicates
     monkeypatch.setattr(
-        prepared, "_mark_duplicates", lambda *a: find(*a, part_size=64)
+        spool, "_mark_duplicates", lambda *a: find(*a, part_size=64)
     )
     prepare("out", pairs, vocabulary_size=300, verbose=False)
     # The first of equal pairs stays, in its place.
@@ -272,6 +273,19 @@ def test_the_command_line_prepares(here, corpus, capsys):
     assert "Batches of 2,000 tokens are 9" in out
     assert out.strip().splitlines()[-1].startswith("Wrote out.")
     assert texts("out") == PAIRS
+
+
+def test_the_command_line_counts_copies_apart(here, corpus, capsys):
+    code = main(
+        ["prepare", "out", "--train", corpus["train"], "--dev", corpus["dev"]]
+        + ["--vocabulary-size", "300", "--merge-dropout", "0.1"]
+        + ["--copies", "3"]
+    )
+    assert code == 0
+    out = capsys.readouterr().out
+    assert "train: 1,000 of 1,004 pairs, 3 times each, " in out
+    assert "dev: 50 of 50 pairs, " in out
+    assert texts("out") == PAIRS * 3
 
 
 def test_without_a_source_the_numbers_are_prepared(monkeypatch, capsys):

@@ -16,7 +16,6 @@ import json
 import os
 import shutil
 import uuid
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,14 +29,18 @@ from keras_transformer.batching.examples import (
     tokenizer_pair,
 )
 from keras_transformer.batching.progress import progress_lines
-from keras_transformer.data.cleaning import Cleaner, pair_fingerprint
+from keras_transformer.batching.spool import (
+    spool_pairs,
+    spooled_chunk,
+    spooled_pairs,
+)
+from keras_transformer.data.cleaning import Cleaner
 from keras_transformer.data.sources import read_pairs, source_files
 from keras_transformer.threads import in_background, in_threads, num_cores
 from keras_transformer.tokenizer import Tokenizer
 
 FORMAT = 1
 SPLITS = ("test", "dev", "train")  # training is checked against the others
-SHARD_PAIRS = 1 << 16
 # Bounds of what the vocabulary is learned from; the memory follows them.
 VOCABULARY_SENTENCES = 2_000_000
 VOCABULARY_CHARACTERS = 250_000_000
@@ -115,18 +118,10 @@ def prepare(
             "`tokens_per_batch` must be at least 2, a piece and its end. "
             f"Received: tokens_per_batch={tokens_per_batch}."
         )
-    if not 0 <= merge_dropout < 1 or copies < 1:
-        raise ValueError(
-            "`merge_dropout` must be at least 0 and below 1, and `copies` at "
-            f"least 1. Received: merge_dropout={merge_dropout}, "
-            f"copies={copies}."
-        )
-    if copies > 1 and not merge_dropout:
-        raise ValueError(
-            "`copies` must differ by `merge_dropout`. Received: "
-            f"copies={copies}, merge_dropout={merge_dropout}. Give 0.1, or "
-            "leave `copies` out and train for more epochs."
-        )
+    kinds = {kind}
+    if tokenizer is not None:
+        kinds = {each.kind for each in tokenizer_pair(tokenizer)}
+    _check_copies(merge_dropout, copies, kinds)
     settings = {
         "format": FORMAT,
         "sources": {name: _identity(given) for name, given in sources.items()},
@@ -219,6 +214,27 @@ def load_prepared(folder, verify=False):
     )
 
 
+def _check_copies(merge_dropout, copies, kinds):
+    if not 0 <= merge_dropout < 1 or copies < 1:
+        raise ValueError(
+            "`merge_dropout` must be at least 0 and below 1, and `copies` at "
+            f"least 1. Received: merge_dropout={merge_dropout}, "
+            f"copies={copies}."
+        )
+    if copies > 1 and not merge_dropout:
+        raise ValueError(
+            "`copies` must differ by `merge_dropout`. Received: "
+            f"copies={copies}, merge_dropout={merge_dropout}. Give 0.1, or "
+            "leave `copies` out and train for more epochs."
+        )
+    if merge_dropout and "unigram" in kinds:  # before an hour of reading
+        raise ValueError(
+            "`merge_dropout` is for vocabularies that are made by merges. "
+            f"Received: merge_dropout={merge_dropout} with kind='unigram'. "
+            "Leave either out."
+        )
+
+
 def _build(partial, sources, settings, progress):
     splits = {}
     held_out = []
@@ -233,11 +249,15 @@ def _build(partial, sources, settings, progress):
                 max_ratio=settings["max_ratio"],
             )
         pairs = read_pairs(sources[split], split, swap=settings["swap"])
-        splits[split] = _read(partial / "work", split, pairs, cleaner, progress)
+        splits[split] = spool_pairs(
+            partial / "work", split, pairs, cleaner, progress
+        )
         if split != "train" and settings["clean"]:
             held_out += [
                 sentence
-                for pair in _spooled(partial / "work", split, splits[split])
+                for pair in spooled_pairs(
+                    partial / "work", split, splits[split]
+                )
                 for sentence in pair
             ]
     names = _learn(partial, splits["train"], settings, progress)
@@ -271,97 +291,8 @@ def _build(partial, sources, settings, progress):
     files.write_json(partial / "manifest.json", manifest)
 
 
-def _read(work, split, pairs, cleaner, progress):
-    """Step 1: cleans pairs and lays them down as text, a file for a shard."""
-    finished = work / f"{split}.json"
-    if finished.exists():
-        return json.loads(finished.read_text("utf-8"))
-    counts, chunk, marks, sizes = Counter(), [], [], []
-
-    def write():
-        path = _chunk_path(work, split, len(sizes))
-        files.write(path, "".join(chunk).encode())
-        with (work / f"{split}.fingerprints").open("ab") as file:
-            file.write(np.array(marks, np.uint64).tobytes())
-        sizes.append(len(chunk))
-        chunk.clear()
-        marks.clear()
-
-    (work / f"{split}.fingerprints").write_bytes(b"")
-    advance = progress(f"reading {split}")
-    for source, target in pairs:
-        fault = cleaner and cleaner.fault(source, target)
-        counts[fault or "kept"] += 1
-        if not fault:
-            # A lone surrogate cannot be written as UTF-8; JSON escapes it.
-            chunk.append(json.dumps((source, target)) + "\n")
-            counts["characters"] += len(source) + len(target)
-            counts["blank"] += not (source.strip() or target.strip())
-            if cleaner:
-                marks.append(pair_fingerprint(source, target))
-        if len(chunk) == SHARD_PAIRS:
-            write()
-        advance(1)
-    if chunk:
-        write()
-    if cleaner:
-        counts["duplicate"] = _mark_duplicates(work, split)
-        counts["kept"] -= counts["duplicate"]
-    blank, characters = counts.pop("blank", 0), counts.pop("characters", 0)
-    read = counts.total()
-    if counts["kept"] == blank:
-        raise ValueError(
-            f"The {split} source must hold pairs of sentences. Of {read:,} "
-            "pairs read, "
-            + (_list_counts(counts, read) or f"{blank:,} are blank.")
-        )
-    result = {
-        "read": read,
-        "kept": counts["kept"],
-        "dropped": {rule: counts[rule] for rule in Cleaner.RULES}
-        if cleaner
-        else {},
-        "characters": characters,
-        "chunks": sizes,
-    }
-    files.write_json(finished, result)
-    return result
-
-
-def _mark_duplicates(work, split, part_size=1 << 24):
-    """Writes which pairs came before; holds `part_size` hashes in memory."""
-    path = work / f"{split}.fingerprints"
-    number = path.stat().st_size // 8
-    if not number:
-        return 0
-    marks = np.memmap(path, np.uint64, mode="r")
-    keep = np.lib.format.open_memmap(
-        work / f"{split}.keep.npy", "w+", bool, (number,)
-    )
-    keep[:] = True
-    duplicates = 0
-    # Equal pairs have equal hashes, so they fall into the same part.
-    parts = -(-number // part_size)
-    for part in range(parts):
-        rows = np.concatenate(
-            [
-                start
-                + np.flatnonzero(
-                    marks[start : start + part_size] % parts == part
-                )
-                for start in range(0, number, part_size)
-            ]
-        )
-        rows = rows[np.argsort(marks[rows], kind="stable")]
-        again = rows[1:][marks[rows[1:]] == marks[rows[:-1]]]
-        keep[again] = False
-        duplicates += len(again)
-    keep.flush()
-    return duplicates
-
-
 def _learn(partial, counts, settings, progress):
-    """Step 2: learns the vocabulary, or two, where none is there."""
+    """Learns the vocabulary, or two, where none is there."""
     names = _names(settings)
     pairs = counts["kept"]
     share = min(
@@ -394,7 +325,7 @@ def _names(settings):
 
 def _sample(work, counts, share, sides, advance):
     """Yields sentences of a share of the pairs, evenly spaced."""
-    for number, pair in enumerate(_spooled(work, "train", counts)):
+    for number, pair in enumerate(spooled_pairs(work, "train", counts)):
         if int((number + 1) * share) > int(number * share):
             for side in sides:
                 yield pair[side]
@@ -404,7 +335,7 @@ def _sample(work, counts, share, sides, advance):
 def _tokenize(
     partial, split, counts, tokenizers, merge_dropout, copies, progress
 ):
-    """Step 3: turns text into shards, on all cores.
+    """Turns text into shards, on all cores.
 
     SentencePiece lets go of Python's lock while it works, so threads do.
     """
@@ -415,7 +346,7 @@ def _tokenize(
         name = f"{split}-{index:05d}"
         # The lengths are written second: where they are, all is.
         if not (partial / f"{name}.lengths.npy").exists():
-            kept = _chunk(
+            kept = spooled_chunk(
                 partial / "work", split, counts, index % len(counts["chunks"])
             )
             ids, lengths = tokenize_pairs(
@@ -429,28 +360,6 @@ def _tokenize(
     for _, num_pairs in in_threads(one_shard, shards, num_cores()):
         advance(num_pairs)
     return [f"{split}-{index:05d}" for index in shards]
-
-
-def _spooled(work, split, counts):
-    for index in range(len(counts["chunks"])):
-        yield from _chunk(work, split, counts, index)
-
-
-def _chunk(work, split, counts, index):
-    """Yields the pairs of one chunk, without duplicates."""
-    first, number = sum(counts["chunks"][:index]), counts["chunks"][index]
-    keep = np.ones(number, bool)
-    if (work / f"{split}.keep.npy").exists():
-        marked = np.load(work / f"{split}.keep.npy", mmap_mode="r")
-        keep = np.array(marked[first : first + number])
-    with _chunk_path(work, split, index).open(encoding="utf-8") as lines:
-        for kept, line in zip(keep.tolist(), lines):
-            if kept:
-                yield json.loads(line)
-
-
-def _chunk_path(work, split, index):
-    return work / f"{split}-{index:05d}.jsonl"
 
 
 def _load_examples(folder, shards):
@@ -522,12 +431,3 @@ def _settings_of(folder):
             continue
         return found.get("settings", found)
     return None
-
-
-def _list_counts(counts, read):
-    dropped = [
-        f"{counts[rule]:,} {rule.replace('_', ' ')}"
-        for rule in Cleaner.RULES
-        if counts[rule]
-    ]
-    return f"cleaning dropped all: {', '.join(dropped)}." if dropped else ""

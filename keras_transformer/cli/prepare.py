@@ -141,10 +141,14 @@ def _tokenizer(paths):
 
 
 def _report(prepared):
+    copies = prepared.manifest["settings"].get("copies", 1)
     for split, counts in prepared.manifest["splits"].items():
+        times = copies if split == "train" else 1
         print(
-            f"{split}: {counts['pairs']:,} of {counts['pairs_read']:,} pairs, "
-            f"{counts['source_tokens']:,} source and "
+            f"{split}: {counts['pairs'] // times:,} of "
+            f"{counts['pairs_read']:,} pairs, "
+            + (f"{times} times each, " if times > 1 else "")
+            + f"{counts['source_tokens']:,} source and "
             f"{counts['target_tokens']:,} target tokens"
         )
         for rule, number in counts["pairs_dropped"].items():
