@@ -45,5 +45,7 @@ def __dir__():
 
 # `keras.saving.load_model` finds our layers once this package is imported. The
 # command line alone does without: its `--help` is there at once.
-if os.path.basename(sys.argv[0]) != "keras-transformer":
+_installed = os.path.basename(sys.argv[0]) == "keras-transformer"
+_by_name = f"{__name__}.cli" in sys.orig_argv  # python -m keras_transformer.cli
+if not (_installed or _by_name):
     importlib.import_module(f"{__name__}.model")

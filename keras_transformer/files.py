@@ -1,5 +1,6 @@
 """Files that are whole, or not there."""
 
+import json
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,33 @@ def replacing(path):
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def reading(folder, *errors):
+    """A sentence where a folder turns out to be damaged, or of other kind.
+
+    Args:
+        folder: The folder that is read.
+        *errors: What its files may raise besides Python's own errors.
+    """
+    try:
+        yield
+    except (
+        OSError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+        json.JSONDecodeError,
+        UnicodeDecodeError,
+        *errors,
+    ) as error:
+        raise ValueError(
+            f"{folder} must be whole to be read. Received: one with something "
+            f"missing or damaged ({type(error).__name__}: "
+            f"{' '.join(str(error).split()):.150}). Fetch or make it again."
+        ) from error
 
 
 def write_text(path, text):

@@ -51,7 +51,7 @@ class Transformer(DistributedModel):
     target_length)}`, outputs are logits, `(batch, target_length, vocabulary)`:
     at each position for the token that comes next. Id 0 is padding.
 
-    It trains the same under every `tf.distribute` strategy: see
+    It trains the same on any number of devices and hosts: see
     `keras_transformer.training.DistributedModel`.
 
     Args:
@@ -206,6 +206,8 @@ class Transformer(DistributedModel):
             name=name,
             trainable=trainable,
         )
+        # Where `compile` looks whether the loss must be scaled.
+        self.dtype_policy = dtype
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
         self.source_positions = source_positions
@@ -293,7 +295,8 @@ class Transformer(DistributedModel):
                 new ones.
             memory: What `encode` returned. With `cache` it may be `None`.
             memory_mask: Booleans, `(batch, source_length)`:
-                `padding_mask(source_ids)`.
+                `padding_mask(source_ids)`, which `encode` has attached to
+                the memory and `make_cache` has put into the cache.
             cache: What `make_cache` or the last call returned.
             cache_index: Position of the first of `target_ids`.
             return_attention_scores: Whether to return the weights too.
@@ -340,14 +343,15 @@ class Transformer(DistributedModel):
             results.append(new_cache)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def make_cache(self, memory, max_length):
+    def make_cache(self, memory, max_length, memory_mask=None):
         """One cache a decoder layer, for up to `max_length` target positions.
 
-        The memory's keys and values are computed here, once for all steps.
+        The memory's keys and values are computed here, once for all steps,
+        and its mask is kept with them.
         """
         batch_size = memory.shape[0] or keras.ops.shape(memory)[0]
         return [
-            layer.make_cache(batch_size, max_length, memory)
+            layer.make_cache(batch_size, max_length, memory, memory_mask)
             for layer in self.decoder_layers
         ]
 

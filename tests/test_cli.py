@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -153,6 +154,16 @@ def test_links_and_pipes_are_written_to(run, expected, tmp_path):
     assert (tmp_path / "file.txt").read_text("utf-8") == line
 
 
+def test_a_pipe_of_the_shell_is_written_to(run, expected):
+    """As by `--output >(gzip > file.gz)`."""
+    reads, writes = os.pipe()
+    command = ("translate", SENTENCES[1], "--beam-size", "1", "--output")
+    assert run(*command, f"/dev/fd/{writes}")[0] == 0
+    os.close(writes)
+    with os.fdopen(reads, encoding="utf-8") as file:
+        assert file.read() == expected[1] + "\n"
+
+
 def test_a_pipe_may_be_read(run, expected, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(
@@ -176,6 +187,31 @@ def test_a_folder_of_another_library_gets_a_sentence(tmp_path, capsys):
     (tmp_path / "config.json").write_text('{"model_type": "marian"}')
     assert cli.main(["translate", "x", "--model", str(tmp_path)]) == 2
     assert "config.json is of something else" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("result.json", b'{"from": "another tool"}'),
+        ("config.json", b"[]"),
+        ("config.json", b""),
+        ("model.weights.h5", None),
+        ("model.weights.h5", b"half of"),
+        ("tokenizer.model", None),
+    ],
+)
+def test_a_damaged_folder_gets_a_sentence(
+    model, tmp_path, capsys, file, content
+):
+    folder = shutil.copytree(model, tmp_path / "copy")
+    if content is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_bytes(content)
+    assert cli.main(["translate", "x", "--model", str(folder)]) == 2
+    message = capsys.readouterr().err
+    assert str(folder) in message
+    assert "missing or damaged" in message
 
 
 @pytest.mark.parametrize(
@@ -239,12 +275,13 @@ def test_a_closed_pipe_ends_quietly(model, monkeypatch, capsys):
 def test_a_test_set_is_evaluated(run, expected, tmp_path):
     pairs, saved = tmp_path / "test.tsv", tmp_path / "out.txt"
     rows = zip(SENTENCES, expected)
-    pairs.write_text("".join(f"{s}\t{t}\n" for s, t in rows), "utf-8")
+    lines = "".join(f"{s}\t{t}\n" for s, t in rows)
+    pairs.write_text(lines + "\t\n \t\n", "utf-8")
     command = ("evaluate", str(pairs), "--save", str(saved))
     code, out, _ = run(*command, "--beam-size", "1")
     assert code == 0
     count, bleu, chrf, lowercase, exact, wrote = out.splitlines()
-    assert count == "4 sentences"
+    assert count == "4 sentences, and 2 blank"
     assert bleu.startswith("BLEU    ")
     assert "case:mixed" in bleu
     assert chrf.startswith("chrF    100.00 (nrefs:1|case:mixed|eff:yes|nc:6")
@@ -255,8 +292,9 @@ def test_a_test_set_is_evaluated(run, expected, tmp_path):
     assert saved.read_text("utf-8").splitlines() == expected
 
 
-def test_a_test_set_must_not_be_empty(run, tmp_path):
-    (tmp_path / "test.tsv").touch()
+@pytest.mark.parametrize("text", ["", "\t\n \t\n"])
+def test_a_test_set_must_not_be_empty(run, tmp_path, text):
+    (tmp_path / "test.tsv").write_text(text)
     code, _, err = run("evaluate", str(tmp_path / "test.tsv"))
     assert code == 2
     assert "at least one pair" in err

@@ -46,17 +46,6 @@ def test_the_readme_has_the_recorded_answer():
     assert f"`{recorded[sentence]}`" in part(README, "answer")
 
 
-def test_the_cards_samples_are_of_the_model():
-    path = ROOT / "tests" / "sentences" / "everyday.tsv"
-    references = dict(
-        line.split("\t") for line in path.read_text("utf-8").splitlines()
-    )
-    (_, *samples) = rows(part(CARD, "samples"))
-    assert len(samples) == 10
-    for _, source, _, reference in samples:
-        assert references[source] == reference
-
-
 def test_measured_figures_are_in_the_results():
     known = {*FIGURE.findall(RESULTS)}
     measured = [row for row in rows(README) if "benchmarks" in row[-1]]

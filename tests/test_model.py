@@ -1,3 +1,5 @@
+import inspect
+
 import keras
 import numpy as np
 import pytest
@@ -5,7 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_transformer.layers import padding_mask
-from keras_transformer.model import Transformer
+from keras_transformer.model import PRESETS, Transformer
 from tests import reference
 
 TINY = {
@@ -66,10 +68,11 @@ def test_encode_and_cached_decode_give_what_call_gives(batch, arguments):
     )
     cache = model.make_cache(memory, max_length=8)
     for i in range(6):
+        # The mask is in the cache. Given again, it changes nothing.
         step, scores, cache = model.decode(
             batch["target_ids"][:, i : i + 1],
             None,
-            mask,
+            mask if i % 2 else None,
             cache=cache,
             cache_index=i,
             return_attention_scores=True,
@@ -101,6 +104,14 @@ def test_saves_and_reloads_the_same(batch, reloaded, tmp_path, arguments):
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
     np.testing.assert_array_equal(clone(batch), expected)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_the_loss_is_scaled_where_its_gradients_would_vanish(policy):
+    model = Transformer(**TINY, dtype=policy)
+    model.compile(keras.optimizers.Adam(), "mse")
+    scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scaled == (policy == "mixed_float16")
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
@@ -204,11 +215,16 @@ def test_parameters_are_those_of_table_3():
 
 
 def test_presets_are_the_papers():
-    base = Transformer.from_preset(
-        "base", vocabulary_size=10, num_layers=1
-    ).get_config()
-    assert (base["hidden_dim"], base["intermediate_dim"]) == (512, 2048)
-    assert (base["num_heads"], base["dropout"]) == (8, 0.1)
+    names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+    names += ("dropout",)
+    defaults = inspect.signature(Transformer).parameters
+    for preset, values in (
+        ("base", (6, 512, 8, 2048, 0.1)),
+        ("big", (6, 1024, 16, 4096, 0.3)),
+    ):
+        found = {name: defaults[name].default for name in names}
+        found.update(PRESETS[preset])
+        assert found == dict(zip(names, values))
     tiny = Transformer.from_preset("tiny", vocabulary_size=10, dropout=0.3)
     assert tiny.get_config()["dropout"] == 0.3
     with pytest.raises(ValueError, match="`preset`.*preset='huge'"):

@@ -2,10 +2,12 @@ import base64
 import json
 import re
 
+import keras
 import numpy as np
 import pytest
 
 from keras_transformer import TransformerSchedule, plots
+from tests import reference
 
 ROWS = ["ein", "▁Haus", "</s>"]
 COLUMNS = ["a", "▁$5", "▁x$", "</s>"]
@@ -81,8 +83,53 @@ def test_a_curve_of_text_is_that_of_its_numbers(tmp_path):
     assert drawn[0] == drawn[1]
 
 
-def test_schedule_and_positions_are_drawn(tmp_path):
-    plots.schedule(TransformerSchedule(64), tmp_path / "a.png", steps=50)
-    plots.positions(16, tmp_path / "b.png", length=20)
-    for name in ("a.png", "b.png"):
-        assert min(size_of_png(tmp_path / name)) > 200
+@pytest.fixture
+def drawn(monkeypatch):
+    """The axes of what is drawn next."""
+    axes = []
+    for module in ("attention", "curves"):
+        monkeypatch.setattr(
+            f"keras_transformer.plots.{module}.write_figure",
+            lambda figure, path: axes.extend(figure.axes),
+        )
+    return axes
+
+
+def test_heat_maps_hold_the_weights(weights, drawn):
+    plots.attention_map(weights[0, 0], ROWS, COLUMNS, "a.png")
+    plots.attention_heads(weights[0], ROWS, COLUMNS, "b.png")
+    images = [axes.images[0].get_array() for axes in drawn if axes.images]
+    expected = [weights[0, 0], *weights[0]]
+    assert len(images) == len(expected)
+    for image, values in zip(images, expected):
+        np.testing.assert_allclose(image, values)
+
+
+def test_a_schedule_is_drawn_from_its_first_update_to_its_last(drawn):
+    paper = TransformerSchedule(64, warmup_steps=300)
+    plots.schedule(paper, "a.png", steps=1000)
+    updates, rates = drawn[0].lines[0].get_data()
+    assert (updates[0], updates[-1]) == (1, 1000)
+    expected = 64**-0.5 * np.minimum(updates**-0.5, updates * 300**-1.5)
+    np.testing.assert_allclose(rates, expected, rtol=1e-5)
+    # Schedules and functions that take no array.
+    cosine = keras.optimizers.schedules.CosineDecay(
+        0.0, 20, warmup_target=0.1, warmup_steps=5
+    )
+    for schedule in (cosine, lambda step: 0.1):
+        plots.schedule(schedule, "b.png", steps=30)
+        assert max(drawn[-1].lines[0].get_ydata()) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "concatenated"])
+def test_positions_are_the_papers_waves(drawn, kind):
+    plots.positions(16, "a.png", length=20, kind=kind)
+    waves = reference.sinusoids(20, 16)
+    if kind == "concatenated":
+        waves = np.concatenate([waves[:, ::2], waves[:, 1::2]], axis=1)
+    np.testing.assert_allclose(drawn[0].images[0].get_array(), waves, atol=1e-5)
+
+
+def test_positions_that_are_learned_cannot_be_drawn(drawn):
+    with pytest.raises(ValueError, match="kind='learned'"):
+        plots.positions(16, "a.png", kind="learned")

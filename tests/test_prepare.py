@@ -396,6 +396,34 @@ def test_an_output_in_use_is_not_touched(here, corpus, capsys):
     assert contents(here / "out") == {"thesis.txt": b"years of work"}
 
 
+def test_a_neighbour_with_the_unfinished_name_is_not_touched(
+    here, corpus, capsys
+):
+    (here / "out.partial").mkdir()
+    (here / "out.partial" / "thesis.txt").write_text("years of work")
+    assert main(["prepare", "out", "--train", corpus["train"]]) == 2
+    assert "out.partial, which holds something else" in capsys.readouterr().err
+    assert contents(here / "out.partial") == {"thesis.txt": b"years of work"}
+
+
+def test_a_linked_folder_is_filled_where_it_is(here, corpus):
+    (here / "disk" / "corpus").mkdir(parents=True)
+    (here / "link").symlink_to("disk/corpus")
+    prepare("link", **corpus)
+    assert (here / "link").is_symlink()
+    assert (here / "disk" / "corpus" / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize("manifest", ["{}", "[]", "no JSON"])
+def test_a_folder_of_another_tool_gets_a_sentence(here, capsys, manifest):
+    (here / "other").mkdir()
+    (here / "other" / "manifest.json").write_text(manifest)
+    assert main(["train", "other"]) == 2
+    assert "missing or damaged" in capsys.readouterr().err
+    assert main(["prepare", "other"]) == 2
+    assert "holds something else" in capsys.readouterr().err
+
+
 def test_an_unknown_flag_gives_code_2(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["prepare", "out", "--vocab", "x"])

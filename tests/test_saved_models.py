@@ -1,5 +1,6 @@
 """The model that ships: found from anywhere, and still the same."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -54,6 +55,20 @@ def test_it_scores_what_its_card_says(translator):
     assert scores == pytest.approx([float(x) for x in row.groups()], abs=0.0051)
 
 
+def test_the_cards_samples_are_of_the_model(translator):
+    pairs = read_tsv(ROOT / "tests" / "sentences" / "everyday.tsv")
+    references = dict(pairs)
+    card = (ROOT / "saved_models" / "README.md").read_text("utf-8")
+    table = card.partition("<!-- samples -->")[2].partition("<!-- /samples")[0]
+    samples = re.findall(r"^\| (\d+) \| (.+) \| (.+) \| (.+) \|$", table, re.M)
+    assert len(samples) == 10
+    for chrf, source, text, reference in samples:
+        assert references[source] == reference
+        assert translator.translate(source).text == text
+        score = evaluation.chrf([text], [reference]).value
+        assert round(score) == int(chrf)
+
+
 def test_it_fits_into_the_repository():
     files = [path for path in FOLDER.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 30e6
@@ -65,11 +80,14 @@ def test_the_command_finds_it_from_any_folder(tmp_path):
     found = subprocess.run(
         [*command, source],
         cwd=tmp_path,
+        # It chooses TensorFlow, whatever Keras runs on elsewhere.
+        env={**os.environ, "KERAS_BACKEND": "none"},
         capture_output=True,
         text=True,
         check=True,
     )
     assert found.stdout == f"{translation}\n"
+    assert found.stderr == ""
 
 
 def version():

@@ -214,6 +214,27 @@ def test_learned_positions_bound_the_sources(jit_compile):
     assert len(result.parts) > 1
 
 
+def test_learned_positions_bound_what_is_read_at_once():
+    few = untrained(position_encoding="learned", max_length=20)
+    long = " ".join(SENTENCES * 2)
+    for read in (
+        lambda: few.score("a house", long),
+        lambda: few.score(long, "ein Haus"),
+        lambda: few.attention(long, "ein Haus"),
+        lambda: few.attention("a house", long),
+    ):
+        with pytest.raises(ValueError, match="max_length=20"):
+            read()
+
+
+@pytest.mark.parametrize(
+    "option", ["min_length", "top_k", "top_p", "temperature", "length_penalty"]
+)
+def test_options_of_a_wrong_kind_are_named(translator, option):
+    with pytest.raises(ValueError, match=rf"{option}=\[3\]"):
+        translator.translate("a house", **{option: [3]})
+
+
 def test_reloaded_is_saved(translator, tmp_path):
     translator.save(tmp_path / "saved")
     again = load(tmp_path / "saved")
@@ -229,10 +250,19 @@ def test_nothing_else_is_saved_over(translator, tmp_path):
     translator.save(tmp_path / "work")  # it is empty
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("Once")
-    for path in (tmp_path, tmp_path / "thesis", tmp_path / "thesis/chapter"):
+    (tmp_path / "thesis" / "config.json").write_text('{"class": "Thesis"}')
+    (tmp_path / "new.before").mkdir()
+    (tmp_path / "new.before" / "chapter").write_text("Twice")
+    for path in (
+        tmp_path,
+        tmp_path / "thesis",
+        tmp_path / "thesis/chapter",
+        tmp_path / "new",
+    ):
         with pytest.raises(ValueError, match="holds something else"):
             translator.save(path)
     assert (tmp_path / "thesis" / "chapter").read_text() == "Once"
+    assert (tmp_path / "new.before" / "chapter").read_text() == "Twice"
     assert not list(tmp_path.rglob("*.partial"))
 
 

@@ -28,6 +28,12 @@ def test_a_line_break_ends_a_sentence():
     assert sentences("A title\n\nand a text") == ["A title", "and a text"]
 
 
+def test_a_long_run_of_spaces_takes_no_longer_than_its_length():
+    """Read once for each of its spaces, it would take minutes."""
+    text = "one" + 300_000 * " " + "two\n \nthree"
+    assert sentences(text) == [text[: -len("\n \nthree")], "three"]
+
+
 def test_chinese_and_japanese_need_no_space():
     assert sentences("これは本。「はい！」次は？") == [
         "これは本。",

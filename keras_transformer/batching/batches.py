@@ -141,7 +141,9 @@ class BatchPlan:
             size * self.bucket_shapes[bucket].sum()
             for bucket, _, _, size in self._batches
         )
-        self.real_share = float(lengths.sum(dtype=np.int64) / cells)
+        source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64)
+        self.real_share = float((source_tokens + target_tokens) / cells)
+        self.target_tokens_per_batch = float(target_tokens / len(self._batches))
 
     @property
     def steps_per_epoch(self):

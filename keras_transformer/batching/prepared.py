@@ -12,6 +12,7 @@ disk too, so memory does not grow with the corpus.
 """
 
 import functools
+import hashlib
 import json
 import os
 import shutil
@@ -36,6 +37,7 @@ from keras_transformer.batching.spool import (
 )
 from keras_transformer.data.cleaning import Cleaner
 from keras_transformer.data.sources import read_pairs, source_files
+from keras_transformer.files import reading
 from keras_transformer.threads import in_background, in_threads, num_cores
 from keras_transformer.tokenizer import Tokenizer
 
@@ -56,6 +58,16 @@ class Prepared:
     train: Examples
     dev: Examples | None = None
     test: Examples | None = None
+
+    @property
+    def fingerprint(self):
+        """A text that other training pairs or other pieces change."""
+        sums = [
+            (name, about["sha256"])
+            for name, about in sorted(self.manifest["files"].items())
+            if name.startswith("train-") or name in self.manifest["tokenizers"]
+        ]
+        return hashlib.sha256(json.dumps(sums).encode()).hexdigest()
 
 
 def prepare(
@@ -108,7 +120,7 @@ def prepare(
     Returns:
         The `Prepared` folder, loaded.
     """
-    output = Path(output)
+    output = Path(output).resolve()  # a link stays one
     sources = {"train": train, "dev": dev, "test": test}
     sources = {split: given for split, given in sources.items() if given}
     if "train" not in sources:
@@ -141,7 +153,7 @@ def prepare(
         settings["shared_vocabulary"] = len(given) == 1
         settings["tokenizers"] = [t.fingerprint for t in given]
         del settings["vocabulary_size"], settings["kind"]
-    if output.exists() and (output.is_file() or any(output.iterdir())):
+    if _holds_something(output):
         if _settings_of(output) == settings:
             return load_prepared(output)
         raise ValueError(
@@ -149,9 +161,21 @@ def prepare(
             f"same settings. Received: {output}, which holds something else. "
             "Choose another name or remove it."
         )
+    if output.is_mount():
+        raise ValueError(
+            "`output` must be a folder that can be renamed. Received: "
+            f"{output}, a mounted disk. Choose a folder on it."
+        )
 
     partial = output.with_name(output.name + ".partial")
-    if _settings_of(partial) != settings:
+    found = _settings_of(partial)
+    if found is None and _holds_something(partial):
+        raise ValueError(
+            "`output` must leave the name of its unfinished folder free. "
+            f"Received: {output}, beside {partial.name}, which holds something "
+            "else. Choose another name."
+        )
+    if found != settings:
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "work").mkdir(parents=True)
         files.write_json(partial / "work" / "settings.json", settings)
@@ -184,6 +208,11 @@ def load_prepared(folder, verify=False):
             "`folder` must be a folder that `prepare` has finished. Received: "
             f"{folder}, which has no manifest.json."
         )
+    with reading(folder):
+        return _load(folder, verify)
+
+
+def _load(folder, verify):
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     if manifest["settings"]["format"] != FORMAT:
         raise ValueError(
@@ -429,5 +458,10 @@ def _settings_of(folder):
             found = json.loads((folder / name).read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        return found.get("settings", found)
+        if isinstance(found, dict):
+            return found.get("settings", found)
     return None
+
+
+def _holds_something(path):
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))

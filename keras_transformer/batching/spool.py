@@ -64,8 +64,7 @@ def spool_pairs(work, split, pairs, cleaner, progress):
     if counts["kept"] == blank:
         raise ValueError(
             f"The {split} source must hold pairs of sentences. Of {read:,} "
-            "pairs read, "
-            + (_list_counts(counts, read) or f"{blank:,} are blank.")
+            "pairs read, " + (_list_counts(counts) or f"{blank:,} are blank.")
         )
     result = {
         "read": read,
@@ -135,7 +134,7 @@ def _chunk_path(work, split, index):
     return work / f"{split}-{index:05d}.jsonl"
 
 
-def _list_counts(counts, read):
+def _list_counts(counts):
     dropped = [
         f"{counts[rule]:,} {rule.replace('_', ' ')}"
         for rule in Cleaner.RULES

@@ -8,6 +8,7 @@ imported where a verb runs.
 import argparse
 import errno
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -27,6 +28,8 @@ VERBS = (
 
 def main(argv=None):
     """Runs one command; returns its exit code."""
+    if sys.stdout is None:  # closed by who started us
+        sys.stdout = io.StringIO()
     args = _parser().parse_args(argv)
     # TensorFlow reports on its devices at import; errors still show.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -40,6 +40,8 @@ def run(args):
     from keras_transformer.data import read_pairs
 
     pairs = list(read_pairs(args.source, split="test", swap=args.swap))
+    read = len(pairs)
+    pairs = [(a, b) for a, b in pairs if a.strip() or b.strip()]
     if not pairs:
         raise ValueError(
             "A test set must have at least one pair. "
@@ -55,7 +57,8 @@ def run(args):
     references = [target for _, target in pairs]
     bleu = evaluation.bleu(texts, references)
     exact = evaluation.exact_match(texts, references)
-    print(f"{len(pairs):,} sentences")
+    blank = f", and {read - len(pairs):,} blank" if read > len(pairs) else ""
+    print(f"{len(pairs):,} sentences{blank}")
     too_short = exact and not bleu.value
     if too_short:
         print("BLEU    none: it needs sentences of four words")

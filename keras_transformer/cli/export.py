@@ -59,6 +59,7 @@ def run(args):
     translator = load_translator(args)
     import tensorflow as tf
 
+    from keras_transformer.data.sources import read_lines
     from keras_transformer.export import export_saved_model
     from keras_transformer.translator.loading import shipped_model
 
@@ -67,7 +68,7 @@ def run(args):
     model = Path(args.model) if args.model else shipped_model()
     samples, origin = _history(model)
     if args.samples:
-        samples = Path(args.samples).read_text("utf-8").splitlines()
+        samples = [line.rstrip("\n") for line in read_lines(args.samples)]
     folder = export_saved_model(
         translator,
         args.to,

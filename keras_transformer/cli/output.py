@@ -12,11 +12,12 @@ def open_output(path):
     if path is None:
         yield sys.stdout
         return
-    path = Path(path).resolve()  # a link stays one
+    path = Path(path)
     if path.exists() and not path.is_file():  # a pipe, a device
         with path.open("w", encoding="utf-8") as file:
             yield file
         return
+    path = path.resolve()  # a link stays one
     beside = path.with_name(path.name + ".partial")
     file = beside.open("w", encoding="utf-8")
     try:

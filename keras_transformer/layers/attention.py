@@ -22,8 +22,10 @@ class MultiHeadAttention(keras.layers.Layer):
     `Attention(Q, K, V) = softmax(QKᵀ / √d_k) V`, computed by `num_heads` heads
     on projections of their own, joined and projected once more. Stands in for
     `keras.layers.MultiHeadAttention`: the same call, shapes and mask meaning.
-    Two things differ: no bias by default, as in the paper, and a query whose
-    keys are all hidden gives zeros (plus the output bias), not their average.
+    What differs: no bias by default, as in the paper; a query whose keys are
+    all hidden gives zeros (plus the output bias), not their average; there are
+    no `flash_attention` and `use_gate`, and `sliding_window=n + 1` is
+    `attention_window=n`.
 
     Args:
         num_heads: Number of heads (`h` in the paper).
@@ -51,8 +53,9 @@ class MultiHeadAttention(keras.layers.Layer):
         query: Floats, `(batch, query_length, query_width)`, or with more axes.
         value: Floats, `(batch, key_length, value_width)`.
         key: Floats, `(batch, key_length, key_width)`. Defaults to `value`.
-        query_mask: Booleans, `(batch, query_length)`. It passes through to
-            the output; what padding sees matters to nobody.
+        query_mask: Booleans, `(batch, query_length)`. It changes nothing:
+            what padding sees matters to nobody. A mask that is attached to
+            `query` passes through to the output.
         value_mask: Booleans, `(batch, key_length)`. `False` hides a position.
         key_mask: The same, and both must show a position for it to be seen.
         attention_mask: Booleans, `(batch or 1, query_length, key_length)`,
@@ -84,6 +87,7 @@ class MultiHeadAttention(keras.layers.Layer):
         value_dim=None,
         dropout=0.0,
         use_bias=False,
+        *,
         output_shape=None,
         attention_axes=None,
         attention_window=None,
@@ -222,6 +226,9 @@ class MultiHeadAttention(keras.layers.Layer):
         if cache is not None:
             results.append(cache)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
+        return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
 
     def make_cache(self, batch_size, max_length):
         """Room for the keys and values of `max_length` positions, all zeros."""

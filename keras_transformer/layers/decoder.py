@@ -24,7 +24,7 @@ class DecoderLayer(Block):
         attention_mask: Booleans, `(batch or 1, length, length)`, on top of the
             causal mask.
         cache: What `make_cache` or the last call returned. With it `memory`
-            may be left out, and `mask` covers the whole cache.
+            and its mask may be left out, and `mask` covers the whole cache.
         cache_index: Position of the first input in the cache.
         return_attention_scores: Whether to return the weights too.
         training: Whether to drop out.
@@ -77,6 +77,10 @@ class DecoderLayer(Block):
         if memory_mask is None and memory is not None:
             memory_mask = masks.attached_mask(memory)
         scores, new_cache = {}, {}
+        if cache is not None and "memory_mask" in cache:
+            new_cache["memory_mask"] = cache["memory_mask"]
+            if memory_mask is None:
+                memory_mask = cache["memory_mask"]
 
         def attend(part, attention, dropout, x, value, **kwargs):
             results = attention(
@@ -132,8 +136,12 @@ class DecoderLayer(Block):
             results.append(new_cache)
         return x if len(results) == 1 else tuple(results)
 
-    def make_cache(self, batch_size, max_length, memory=None):
-        """Empty keys and values for the past, ready ones for the memory."""
+    def make_cache(self, batch_size, max_length, memory=None, memory_mask=None):
+        """Empty keys and values for the past, ready ones for the memory.
+
+        With them the memory's mask: `memory_mask`, or what comes by itself
+        from a `TokenEmbedding`.
+        """
         if not self.built:
             raise ValueError(
                 "`make_cache` needs a layer that has its weights. Received: "
@@ -146,6 +154,10 @@ class DecoderLayer(Block):
         }
         if self._reads_memory:
             cache["memory"] = self._memory_attention.fill_cache(memory)
+            if memory_mask is None:
+                memory_mask = masks.attached_mask(memory)
+            if memory_mask is not None:
+                cache["memory_mask"] = memory_mask
         return cache
 
     def _check_memory(self, memory, cache):

@@ -78,8 +78,8 @@ class PositionalEncoding(keras.layers.Layer):
 
     def call(self, inputs, start_index=0, training=None):
         _, length, width = shape_of(inputs)
+        self.check_length(length, start_index)
         if self.kind == "learned":
-            self._check_length(length, start_index)
             encoding = ops.slice(
                 ops.convert_to_tensor(self.positions),
                 (start_index, 0),
@@ -100,9 +100,11 @@ class PositionalEncoding(keras.layers.Layer):
             "seed": self.seed,
         }
 
-    def _check_length(self, length, start_index):
+    def check_length(self, length, start_index=0):
+        """Raises where positions are known not to have been learned."""
         known = isinstance(length, int) and isinstance(start_index, int)
-        if known and start_index + length > self.max_length:
+        learned = self.kind == "learned"
+        if learned and known and start_index + length > self.max_length:
             raise ValueError(
                 "There are `max_length` learned positions and no more. "
                 f"Received: length={start_index + length}, "
@@ -125,7 +127,7 @@ def sinusoids(positions, width, kind="sinusoidal"):
         pairs, is_cosine = dims // 2, dims % 2 == 1
     frequencies = 10000.0 ** (-2.0 * pairs / width) / (2 * np.pi)
     # position * frequency is exact in parts of 8 bits, so that whole turns can
-    # be taken off before float32 rounds: right to 1e-6 up to position 65,536.
+    # be taken off before float32 rounds: right to 2e-6 up to position 65,536.
     positions = ops.cast(positions, "float32")[:, None]
     turns = ops.convert_to_tensor(is_cosine[None] * 0.25, "float32")
     for part in _parts_of_8_bits(frequencies):

@@ -50,7 +50,8 @@ def schedule(schedule, path, steps=20_000):
     """Draws the learning rate over updates.
 
     Args:
-        schedule: A `TransformerSchedule`, or any function of update numbers.
+        schedule: A `TransformerSchedule`, or any function of the number of
+            an update.
         path: The file to write.
         steps: Number of updates to draw.
     """
@@ -58,8 +59,9 @@ def schedule(schedule, path, steps=20_000):
 
     figure = Figure(figsize=(6, 3.2), layout="constrained")
     axes = figure.add_subplot()
-    updates = np.arange(steps)
-    axes.plot(updates + 1, np.asarray(schedule(updates)))
+    # One at a time: not every schedule takes an array.
+    updates = np.unique(np.linspace(0, steps - 1, 500).astype("int32"))
+    axes.plot(updates + 1, [float(schedule(update)) for update in updates])
     axes.set_xlabel("updates")
     axes.set_ylabel("learning rate")
     axes.set_ylim(bottom=0)
@@ -78,8 +80,10 @@ def positions(hidden_dim, path, length=100, kind="sinusoidal"):
     """
     from matplotlib.figure import Figure
 
+    from keras_transformer.layers.arguments import check_choice
     from keras_transformer.layers.positions import sinusoids
 
+    check_choice(("sinusoidal", "concatenated"), kind=kind)
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
     waves = np.asarray(sinusoids(np.arange(length), hidden_dim, kind))

@@ -11,8 +11,12 @@ import numpy as np
 from keras_transformer.files import replacing
 
 STATE = "state.json"
-# What reading a file raises that is not whole, or not of this model.
-DAMAGE = (OSError, EOFError, zipfile.BadZipFile, KeyError, ValueError)
+# What reading a file raises that is not whole.
+DAMAGE = (EOFError, zipfile.BadZipFile, KeyError, ValueError)
+
+
+class OtherData(Exception):
+    """A checkpoint of a run on other data than this one's."""
 
 
 class Checkpoints:
@@ -50,19 +54,27 @@ class Checkpoints:
             for path in self._all("step")[: -self.keep]:
                 path.unlink()
 
-    def restore(self, variables, warn=print):
+    def restore(self, variables, data=None, warn=print):
         """Loads the newest whole checkpoint into the variables.
 
         Args:
             variables: The variables, in the order of `write`.
+            data: What `state["data"]` must be, where it is.
             warn: Told of each checkpoint that is damaged.
 
         Returns:
             The state that was written with it, or `None` if there is none.
         """
-        for path in sorted(self._all("step", "stopped"), key=_step)[::-1]:
+        found = sorted(self._all("step", "stopped"), key=_step)[::-1]
+        for path in found:
             try:
-                arrays, state = _read(path, variables)
+                arrays, state = _read(path, variables, data)
+            except OtherData:
+                raise ValueError(
+                    "A run goes on with the data it began with. Received: "
+                    f"data that differs from that of {path}. Give another run "
+                    "folder."
+                ) from None
             except DAMAGE as error:
                 warn(
                     f"{path} is damaged ({error}). Going on from the one "
@@ -73,6 +85,12 @@ class Checkpoints:
             for variable, array in zip(variables, arrays):
                 variable.assign(array)
             return state
+        if found:
+            raise ValueError(
+                "A run goes on from a whole checkpoint. Received: "
+                f"{self.folder}, in which all {len(found)} are damaged. Give "
+                "another run folder."
+            )
         return None
 
     def any_regular(self):
@@ -115,9 +133,11 @@ def _step(path):
     return int(re.search(r"\d+", path.name)[0])
 
 
-def _read(path, variables):
+def _read(path, variables, data=None):
     with np.load(path) as file:
         state = json.loads(file[STATE].tobytes())
+        if data is not None and state.get("data", data) != data:
+            raise OtherData
         arrays = [file[_key(i, v)] for i, v in enumerate(variables)]
     for array, variable in zip(arrays, variables):
         if array.shape != tuple(variable.shape):

@@ -136,6 +136,8 @@ class Settings:
         return {name: x for name, x in given.items() if x is not None}
 
 
+DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
+
 # Good for the built-in numbers: all of them right within minutes.
 NUMBERS = {
     "vocabulary_size": 512,
@@ -181,6 +183,11 @@ def read_settings(path=None, flags=None):
                 setattr(settings, name, value)
     _check_data(settings)
     _check_counts(settings)
+    if settings.dtype not in DTYPES:
+        raise ValueError(
+            f"`dtype` must be one of {DTYPES}. Received: "
+            f"dtype={settings.dtype!r}. Weights are float32 with all of them."
+        )
     return settings
 
 
@@ -206,7 +213,7 @@ def _read_file(path):
         )
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"`settings` must be a TOML file. Received: {path}, in which "
             f"{error}. Mend the line."
@@ -218,9 +225,10 @@ def _checked(f, value):
     if value is None:
         return value
     if kind is tuple:
-        if not isinstance(value, list | tuple) or not all(
+        is_list = isinstance(value, list | tuple) and all(
             isinstance(source, str) for source in value
-        ):
+        )
+        if not is_list or (f.name == "train" and not value):
             raise ValueError(
                 f"`{f.name}` must be a list of sources. "
                 f"Received: {f.name}={value!r}. {f.metadata['help']}"
@@ -271,6 +279,7 @@ def _check_counts(settings):
         "accumulation_steps",
         "steps_per_execution",
         "beam_size",
+        "clip_norm",
     ):
         value = getattr(settings, name)
         if value is None or value >= 1:

@@ -46,13 +46,17 @@ def train(settings, folder, say=print):
     """Trains a translator, or goes on with a run that was stopped.
 
     Args:
-        settings: `Settings`.
+        settings: A dictionary with what a settings file has, for example
+            `{"data": "corpus", "preset": "small", "minutes": 60}`; or
+            `Settings`, which `runs.settings.read_settings` gives.
         folder: The run folder. What it holds is in the documentation.
         say: A function that is told what happens, a line at a time.
 
     Returns:
         What stands in `result.json`: scores and which weights to use.
     """
+    if isinstance(settings, dict):
+        settings = read_settings(flags=settings)
     folder = Path(folder)
     run = Run(settings, folder, say)
     with run.interruptible():
@@ -89,7 +93,11 @@ class Run:
         self.checkpoints = Checkpoints(
             folder / "checkpoints", keep=settings.average_last
         )
-        self.state = self.checkpoints.restore(self._variables(), warn=say) or {
+        data = self.prepared.fingerprint
+        self.state = self.checkpoints.restore(
+            self._variables(), data, warn=say
+        ) or {
+            "data": data,
             "step": 0,
             "minutes": 0.0,
             "history": [],
@@ -122,9 +130,11 @@ class Run:
                 self.state["step"] = self._step()
                 self.state["minutes"] = self.minutes()
                 # At a validation's step, the validation belongs to it.
-                if self.stop_asked and self.state["step"] < until:
-                    self._checkpoint(stopped=True)
-                    raise Stopped
+                if self.state["step"] < until and not self._is_over():
+                    if self.stop_asked:
+                        self._checkpoint(stopped=True)
+                        raise Stopped
+                    continue  # half precision has skipped some updates
                 self._validate({k: v[-1] for k, v in history.items()}, watch)
                 self.state["minutes"] = self.minutes()
                 progress.validated(self.state["history"][-1])
@@ -365,9 +375,14 @@ class Run:
             f"Going on at step {state['step']:,} of" if state["step"] else ""
         )
         count = sum(int(np.prod(w.shape)) for w in self.model.weights)
+        left_out = ""
+        if plan.num_left_out:
+            longest = self.settings.max_length
+            left_out = f" ({plan.num_left_out:,} longer than {longest} pieces)"
         self.say(
             f"{goes_on or 'Training'} {self.folder}: {count:,} parameters, "
-            f"{len(plan.examples):,} pairs, {plan.steps_per_epoch:,} batches "
+            f"{len(plan.examples) - plan.num_left_out:,} pairs{left_out}, "
+            f"{plan.steps_per_epoch:,} batches "
             f"an epoch, {plan.real_share:.0%} of them real tokens, "
             f"{devices.num_replicas(self.strategy)} replica(s)."
         )

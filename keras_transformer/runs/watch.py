@@ -4,7 +4,6 @@ import math
 import time
 
 import keras
-import numpy as np
 
 
 class Watch(keras.callbacks.Callback):
@@ -13,7 +12,7 @@ class Watch(keras.callbacks.Callback):
     def __init__(self, run, progress):
         super().__init__()
         self._run, self._progress = run, progress
-        self._tokens_per_step = _tokens_per_step(run.plan)
+        self._tokens_per_step = run.plan.target_tokens_per_batch
         self.tokens_per_second = 0.0
 
     def on_train_begin(self, logs=None):
@@ -32,11 +31,3 @@ class Watch(keras.callbacks.Callback):
         limit = run.settings.minutes
         if run.stop_asked or (limit is not None and run.minutes() >= limit):
             self.model.stop_training = True
-
-
-def _tokens_per_step(plan):
-    """Real target tokens in a batch, on average."""
-    lengths = plan.examples.lengths[:, 1]
-    return float(lengths.sum(dtype=np.int64) + len(lengths)) / (
-        plan.steps_per_epoch
-    )

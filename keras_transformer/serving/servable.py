@@ -15,7 +15,9 @@ import tensorflow_text  # noqa: F401 - registers the ops of tokenizers
 from google.protobuf import json_format
 from tensorflow.core.protobuf import saved_model_pb2
 
+from keras_transformer.files import reading
 from keras_transformer.serving.rest import RestError
+from keras_transformer.translator.loading import exported_versions
 
 # The HTTP status that TF Serving gives to TensorFlow's errors; 500 for others.
 STATUS = {
@@ -147,17 +149,16 @@ def _find_version(path):
 
 def _versions(folder):
     """Folders of the versions of a model, the greatest last."""
-    found = [
-        child
-        for child in folder.glob("*")
-        if child.name.isdecimal() and (child / "saved_model.pb").is_file()
-    ]
-    return sorted(found, key=lambda child: int(child.name))
+    found = [folder / str(n) for n in sorted(exported_versions(folder))]
+    return [child for child in found if (child / "saved_model.pb").is_file()]
 
 
 def _load_saved_model(folder, examples):
     numbered = folder.name.isdecimal()
-    with _no_warnings():  # of gradients, which nobody asks for here
+    with (
+        reading(folder, tf.errors.OpError),
+        _no_warnings(),  # of gradients, which nobody asks for here
+    ):
         model = tf.saved_model.load(str(folder))
     servable = Servable(
         name=folder.parent.name if numbered else folder.name,

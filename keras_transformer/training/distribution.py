@@ -29,7 +29,10 @@ class DistributedModel(Steps, keras.Model):
     split, `compile` and `fit` end with the same weights:
 
     - the loss is one mean over the whole global batch: over its tokens with
-      `SmoothedCrossentropy`, over its rows with other losses;
+      `SmoothedCrossentropy`, over its rows with other losses. A loss that is
+      no such mean is refused where the batch is split: one with another
+      `reduction` or with `ignore_class`, one on outputs that carry a mask,
+      and `SmoothedCrossentropy` beside others;
     - an update is one step of the learning-rate schedule, whatever the number
       of micro-batches in it;
     - gradients are clipped after their sum over replicas (with our `Adam`, or
@@ -93,6 +96,8 @@ class DistributedModel(Steps, keras.Model):
             self._check_accumulation()
         if TENSORFLOW and self._distribute_strategy:
             self._check_optimizer()
+        if TENSORFLOW and self.splits_batches:
+            self._check_loss()
 
     def get_compile_config(self):
         config = super().get_compile_config()
@@ -127,17 +132,28 @@ class DistributedModel(Steps, keras.Model):
                 f"{type(self).compute_loss.__qualname__}. "
                 "Leave `accumulation_steps` at 1."
             )
-        for loss in tree.flatten(self.loss):
+
+    def _check_loss(self):
+        losses = tree.flatten(self.loss)
+        for loss in losses:
             if not _is_mean_of_rows(loss):
                 raise ValueError(
-                    "`accumulation_steps` needs a loss that is a mean over "
-                    "rows, or `SmoothedCrossentropy`. Received: "
-                    f"accumulation_steps={self.accumulation_steps} with "
-                    f"loss={loss}, "
+                    "Several replicas or micro-batches need a loss that is a "
+                    "mean over rows, or `SmoothedCrossentropy`. Received: "
+                    f"{self.splits_batches} with loss={loss}, "
                     f"reduction={getattr(loss, 'reduction', None)!r}, "
                     f"ignore_class={getattr(loss, 'ignore_class', None)}. "
-                    "Leave `accumulation_steps` at 1."
+                    "Change the loss, or train on one device at once."
                 )
+        ours = [isinstance(loss, SmoothedCrossentropy) for loss in losses]
+        if any(ours) and not all(ours):
+            raise ValueError(
+                "Several replicas or micro-batches need losses that count "
+                "alike. Received: "
+                f"{self.splits_batches} with loss={self.loss}, of which one "
+                "counts tokens and another rows. Give `SmoothedCrossentropy` "
+                "for all or for none, or train on one device at once."
+            )
 
     def _check_optimizer(self):
         optimizer = self.optimizer

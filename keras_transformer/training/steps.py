@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 from keras import tree
 
+from keras_transformer.layers.masks import attached_mask
 from keras_transformer.training.loss import SmoothedCrossentropy
 from keras_transformer.training.replicas import sum_over_replicas, whole_batch
 
@@ -75,7 +76,9 @@ class Steps:
 
         def body(part, totals):
             begin, end = part * rows // parts, (part + 1) * rows // parts
-            micro_batch = tree.map_structure(lambda t: t[begin:end], data)
+            micro_batch = tree.map_structure(
+                lambda t: None if t is None else t[begin:end], data
+            )
             gradients, _ = self._gradients(micro_batch, count, parts)
             missing.update(i for i, g in enumerate(gradients) if g is None)
             totals = [
@@ -113,6 +116,16 @@ class Steps:
             )
         )
 
+    @property
+    def splits_batches(self):
+        """What splits a batch, in words; nothing where it stays whole."""
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        counts = {
+            "replicas": replicas,
+            "accumulation_steps": self.accumulation_steps,
+        }
+        return ", ".join(f"{k}={v}" for k, v in counts.items() if v > 1)
+
     def _count(self, data):
         """Tokens or, for losses that know none, rows of the global batch."""
         _, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -138,6 +151,7 @@ class Steps:
             extra = [self._aggregate_additional_loss(x) for x in self.losses]
             loss -= (1 - 1 / parts) * sum(extra, 0.0)
         if not self._counts_tokens and not self.computes_own_loss:
+            self._check_no_mask(y_pred)
             # Keras divided by the rows here, and by the replicas.
             rows = tf.cast(_num_rows(x), loss.dtype)
             loss *= tf.math.divide_no_nan(rows * replicas, count)
@@ -146,6 +160,19 @@ class Steps:
             loss * replicas * parts, sample_weight=count / (replicas * parts)
         )
         return loss
+
+    def _check_no_mask(self, y_pred):
+        """Raises where a mask makes the mean one over something else."""
+        masked = any(attached_mask(x) is not None for x in tree.flatten(y_pred))
+        if masked and self.splits_batches:
+            raise ValueError(
+                "Several replicas or micro-batches need outputs without a "
+                "mask, or `SmoothedCrossentropy`. Received: "
+                f"{self.splits_batches} with loss={self.loss}, of which each "
+                "part would be a mean over what its mask shows. Give "
+                "`SmoothedCrossentropy`, which counts the tokens of all parts, "
+                "or train on one device at once."
+            )
 
     # The replicas: other dropout on each, but one mind about infinities
 
@@ -264,6 +291,7 @@ def _num_rows(data):
 
 def _one_replica(spec):
     """The spec of one replica's part of a batch; None for what is absent."""
-    if isinstance(spec, tf.OptionalSpec):
-        return None
-    return getattr(spec, "_value_specs", [spec])[0]
+    spec = getattr(spec, "_value_specs", [spec])[0]
+    # What stands for None in a dataset has no shape.
+    absent = isinstance(spec, tf.OptionalSpec) or not hasattr(spec, "shape")
+    return None if absent else spec

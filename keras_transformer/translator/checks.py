@@ -1,5 +1,8 @@
 """What a translator is given: the rule, what arrived, what to do."""
 
+import json
+from numbers import Integral
+
 import numpy as np
 
 
@@ -30,16 +33,30 @@ def check_vocabulary(side, tokenizer, model):
 
 def check_replaceable(folder):
     """Raises where something else than a saved model would be lost."""
-    if folder.is_dir():
-        taken = any(folder.iterdir()) and not (folder / "config.json").exists()
-    else:
-        taken = folder.exists()
-    if taken:
+    empty = folder.is_dir() and not any(folder.iterdir())
+    if folder.exists() and not empty and not _is_saved_model(folder):
         raise ValueError(
             "`folder` must be new, empty, or a model that was saved before. "
             f"Received: {folder}, which holds something else. Choose another "
             "name."
         )
+
+
+def check_positions(model, source_ids, target_ids):
+    """Raises where the model has no positions for what it is to read."""
+    for positions, rows in (
+        (model.source_positions, source_ids),
+        (model.target_positions, target_ids),
+    ):
+        positions.check_length(max(map(len, rows), default=0))
+
+
+def _is_saved_model(folder):
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        return config["class"] == "Transformer"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def check_prefixes(ids, max_extra_length):
@@ -58,7 +75,7 @@ def as_seed(seed):
     """The seed as an int32; without one, a number that comes only once."""
     if seed is None:
         seed = np.random.randint(2**31)
-    if not isinstance(seed, int):
+    if not isinstance(seed, Integral):
         raise ValueError(
             f"`seed` must be a whole number. Received: seed={seed!r}. "
             "Leave it out for other translations each time."

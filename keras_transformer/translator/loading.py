@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_transformer.files import reading
 from keras_transformer.model import Transformer
 from keras_transformer.tokenizer import Tokenizer
 from keras_transformer.translator.translator import (
@@ -31,17 +32,21 @@ def load(folder=None, dtype="float32"):
             when translating.
     """
     folder = shipped_model() if folder is None else Path(folder)
+    dtype = keras.dtype_policies.get(dtype)
     result = folder / "result.json"
     if result.is_file():
-        folder = folder / json.loads(result.read_text())["use"]
+        with reading(folder):
+            folder = folder / json.loads(result.read_text("utf-8"))["use"]
     elif (folder / "best").is_dir():
         folder = folder / "best"
     elif versions := exported_versions(folder):
         folder = folder / str(max(versions))
     if (folder / EXTRA / "metadata.json").is_file():
-        return _load_exported(folder, dtype)
+        with reading(folder, tf.errors.OpError):
+            return _load_exported(folder, dtype)
     if (folder / "config.json").is_file():
-        return _load_saved(folder, dtype)
+        with reading(folder):
+            return _load_saved(folder, dtype)
     found = "which has neither a config.json nor a version of a model"
     if not folder.exists():
         found = "which does not exist"
@@ -75,7 +80,7 @@ def exported_versions(folder):
 
 
 def _load_saved(folder, dtype):
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     if config.pop("class", None) != "Transformer":
         raise ValueError(
             "`folder` must be what `Translator.save` wrote. Received: "

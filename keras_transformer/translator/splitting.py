@@ -7,7 +7,8 @@ import re
 _SENTENCE_END = re.compile(
     r"""[.!?…]["'”’“‘»)\]]*(?P<space>\s+)"""
     r"""|[。！？]+[」』”’）]*(?P<none>)"""
-    r"""|(?P<line>\s*\n\s*)"""
+    # Only where spaces begin: else a long run of them takes hours.
+    r"""|(?P<line>(?<!\s)\s*\n\s*)"""
 )
 _OPENING = "\"'“„‘«(["
 # Words whose dot ends no sentence: letters, German ordinals, and a few more.

@@ -13,7 +13,11 @@ import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.batching.examples import tokenizer_pair
-from keras_transformer.decoding.search import IMPOSSIBLE, check_number
+from keras_transformer.decoding.search import (
+    IMPOSSIBLE,
+    check_count,
+    check_number,
+)
 from keras_transformer.layers import arguments, padding_mask
 from keras_transformer.threads import in_threads
 from keras_transformer.tokenizer import END, START, Tokenizer
@@ -25,6 +29,7 @@ from keras_transformer.translator.batches import (
 )
 from keras_transformer.translator.checks import (
     as_seed,
+    check_positions,
     check_prefixes,
     check_replaceable,
     check_texts,
@@ -143,6 +148,11 @@ class Translator:
             tokens_per_batch=tokens_per_batch,
         )
         check_number(length_penalty=length_penalty)
+        check_count(
+            max_extra_length=max_extra_length,
+            min_length=min_length,
+            no_repeat_ngram_size=no_repeat_ngram_size,
+        )
         search, options, tensors = _search(
             beam_size, num_results, temperature, top_k, top_p, seed
         )
@@ -213,6 +223,7 @@ class Translator:
         """
         if isinstance(sentences, str):
             return self.score([sentences], [translations], length_penalty)[0]
+        check_number(length_penalty=length_penalty)
         sentences = check_texts("sentences", sentences)
         if isinstance(translations, str):
             translations = [translations]
@@ -231,6 +242,7 @@ class Translator:
                 translations, add_end=True
             ),
         }
+        check_positions(self.model, **ids)
         lengths = [max(map(len, pair)) for pair in zip(*ids.values())]
         scores = np.zeros(len(lengths))
         for rows in rows_by_length(lengths, tokens_per_batch=4096):
@@ -259,6 +271,7 @@ class Translator:
         (translation,) = check_texts("translation", [translation])
         source = self.source_tokenizer.tokenize(sentence, add_end=True)
         target = self.target_tokenizer.tokenize(translation)
+        check_positions(self.model, [source], [[START, *target]])
         read = [self.source_tokenizer.pieces[i] for i in source]
         start, *written, end = (
             self.target_tokenizer.pieces[i] for i in (START, *target, END)
@@ -280,8 +293,10 @@ class Translator:
         A model that was saved there before is replaced.
         """
         folder = Path(folder).absolute()
-        check_replaceable(folder)
         beside = folder.with_name(folder.name + ".partial")
+        before = folder.with_name(folder.name + ".before")
+        for each in (folder, beside, before):
+            check_replaceable(each)
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
         config = {
@@ -297,7 +312,6 @@ class Translator:
             self.source_tokenizer.save(beside / "source.model")
             self.target_tokenizer.save(beside / "target.model")
         # Two renames, that a kill finds one of the two models whole.
-        before = folder.with_name(folder.name + ".before")
         shutil.rmtree(before, ignore_errors=True)
         if folder.exists():
             os.replace(folder, before)
@@ -427,9 +441,14 @@ _SPECS = {
 def _search(beam_size, num_results, temperature, top_k, top_p, seed):
     """The function that the arguments ask for, its options and tensors."""
     if temperature is not None or top_k is not None or top_p is not None:
+        temperature = 1.0 if temperature is None else temperature
+        check_number(temperature=temperature)
+        arguments.check_sizes(optional=True, top_k=top_k)
+        if top_p is not None:
+            check_number(top_p=top_p)
         options = {
             "num_results": num_results,
-            "temperature": 1.0 if temperature is None else temperature,
+            "temperature": temperature,
             "top_k": top_k,
             "top_p": top_p,
         }

@@ -10,6 +10,7 @@ from keras_transformer.layers import (
     MultiHeadAttention,
     PositionalEncoding,
     TokenEmbedding,
+    masks,
 )
 from tests import reference
 
@@ -73,7 +74,10 @@ def test_future_targets_cannot_reach_past_outputs(rng):
 
 @pytest.mark.parametrize("normalize_first", [False, True])
 @pytest.mark.parametrize("window", [None, 2])
-def test_cached_steps_give_what_one_pass_gives(rng, normalize_first, window):
+@pytest.mark.parametrize("mask_from", ["each call", "make_cache", "memory"])
+def test_cached_steps_give_what_one_pass_gives(
+    rng, mask_from, normalize_first, window
+):
     layer = DecoderLayer(
         2, 32, normalize_first=normalize_first, attention_window=window
     )
@@ -83,11 +87,15 @@ def test_cached_steps_give_what_one_pass_gives(rng, normalize_first, window):
     at_once, all_scores = layer(
         x, memory, memory_mask=memory_mask, return_attention_scores=True
     )
-    cache = layer.make_cache(2, 6, memory)
+    if mask_from == "memory":
+        masks.attach_mask(memory, ops.convert_to_tensor(memory_mask))
+    cache = layer.make_cache(
+        2, 6, memory, memory_mask if mask_from == "make_cache" else None
+    )
     for i in range(6):
         step, scores, cache = layer(
             x[:, i : i + 1],
-            memory_mask=memory_mask,
+            memory_mask=memory_mask if mask_from == "each call" else None,
             cache=cache,
             cache_index=i,
             return_attention_scores=True,

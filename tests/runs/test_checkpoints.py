@@ -68,6 +68,14 @@ def test_a_damaged_one_is_named_and_the_one_before_is_used(tmp_path, damage):
     assert "step-00000020.npz is damaged" in said[0]
 
 
+def test_a_run_does_not_begin_anew_over_damaged_ones(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    checkpoints.write(10, variables(10), {"step": 10})
+    (tmp_path / "step-00000010.npz").write_bytes(b"no zip file")
+    with pytest.raises(ValueError, match="all 1 are damaged"):
+        checkpoints.restore(variables(0), warn=lambda text: None)
+
+
 def test_a_damaged_one_is_not_averaged(tmp_path):
     checkpoints, warnings = Checkpoints(tmp_path, keep=3), []
     for step, number in ((1, 2.0), (2, 4.0), (3, 6.0)):

@@ -5,15 +5,18 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
+import keras
 import numpy as np
 import pytest
 
-from keras_transformer import cli
+import keras_transformer
+from keras_transformer import cli, prepare
 from keras_transformer.translator import load
 
 TINY = [
@@ -121,6 +124,51 @@ def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
     message = capsys.readouterr().err
     assert "seed=9" in message
     assert "seed=1" in message
+
+
+def test_other_data_in_the_same_place_is_refused(tmp_path, capsys):
+    corpus, folder = tmp_path / "corpus", tmp_path / "run"
+    model = TINY[TINY.index("--num-layers=1") :]
+    command = ["train", str(corpus), "--run-folder", str(folder), *model]
+    for size in ("300", "310"):
+        shutil.rmtree(corpus, ignore_errors=True)
+        prepare(
+            corpus,
+            train="numbers:0-999",
+            dev="numbers:0-999",
+            vocabulary_size=int(size),
+            verbose=False,
+        )
+        code = cli.main([*command, "--steps=4"])
+        assert code == (0 if size == "300" else 2)
+    assert "data it began with" in capsys.readouterr().err
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == [
+        "step-00000004.npz"
+    ]
+
+
+def test_settings_may_be_a_dictionary(tmp_path):
+    names = (flag.lstrip("-").split("=") for flag in TINY if "=" in flag)
+    settings = {name.replace("-", "_"): json.loads(x) for name, x in names}
+    settings |= {"train": ["numbers:0-999"], "dev": ["numbers:0-999"]}
+    result = keras_transformer.train({**settings, "steps": 2}, tmp_path / "run")
+    assert result["step"] == 2
+    with pytest.raises(ValueError, match="'stepps'"):
+        keras_transformer.train({"stepps": 2}, tmp_path / "other")
+
+
+def test_half_precision_validates_where_it_is_told(tmp_path, monkeypatch):
+    """Updates that overflow are skipped, and do not count."""
+    scaled = keras.optimizers.LossScaleOptimizer
+    monkeypatch.setattr(
+        "keras.src.optimizers.LossScaleOptimizer",
+        lambda inner, **kwargs: scaled(inner, initial_scale=2.0**26, **kwargs),
+    )
+    folder = tmp_path / "run"
+    flags = ["--run-folder", str(folder), *TINY, "--dtype=mixed_float16"]
+    assert cli.main(["train", *flags, "--steps=8"]) == 0
+    with open(folder / "metrics.csv", newline="") as file:
+        assert [row["step"] for row in csv.DictReader(file)] == ["4", "8"]
 
 
 @pytest.mark.parametrize(

@@ -374,6 +374,35 @@ def test_losses_that_parts_do_not_add_up_to_are_refused(loss):
     model.compile(Adam(), loss)
 
 
+def test_a_stock_loss_under_a_mask_is_refused_where_batches_split(data):
+    inputs = keras.Input((None,), dtype="int32")
+    hidden = keras.layers.Embedding(11, 8, mask_zero=True)(inputs)
+    model = DistributedModel(inputs, keras.layers.Dense(11)(hidden))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(Adam(), loss)
+    model.fit(*data, verbose=0)
+    model.compile(Adam(), loss, accumulation_steps=2)
+    with pytest.raises(ValueError, match="accumulation_steps=2.*its mask"):
+        model.fit(*data, verbose=0)
+    model.compile(Adam(), SmoothedCrossentropy(), accumulation_steps=2)
+    model.fit(*data, verbose=0)
+
+
+@pytest.mark.parametrize("accumulation_steps", [1, 2])
+def test_optional_inputs_may_be_absent(accumulation_steps):
+    class Sum(keras.layers.Layer):
+        def call(self, a, b=None):
+            return a if b is None else a + b
+
+    a, b = keras.Input((4,)), keras.Input((4,), optional=True)
+    outputs = keras.layers.Dense(1)(Sum()(a, b))
+    model = DistributedModel({"a": a, "b": b}, outputs)
+    model.compile("sgd", "mse", accumulation_steps=accumulation_steps)
+    inputs = {"a": np.ones((8, 4)), "b": None}
+    model.fit(inputs, np.ones((8, 1)), batch_size=4, verbose=0)
+    assert int(model.optimizer.iterations) == 2
+
+
 @pytest.mark.parametrize("value", [0, -1, 2.0, None])
 def test_bad_accumulation_steps_are_named(value):
     with pytest.raises(ValueError, match=f"accumulation_steps={value!r}"):

@@ -168,6 +168,38 @@ def a_stock_loss_is_a_mean_over_rows_however_they_split():
 
 
 @claim
+def losses_that_devices_do_not_add_up_to_are_refused():
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy
+    for losses in (
+        [cross_entropy(from_logits=True, reduction="sum")],
+        [cross_entropy(from_logits=True, ignore_class=0)],
+        [SmoothedCrossentropy(), "mse"],
+    ):
+        with STRATEGIES["two"].scope():
+            inputs = keras.Input((4,))
+            outputs = [keras.layers.Dense(3)(inputs) for _ in losses]
+            model = DistributedModel(inputs, outputs)
+            with pytest.raises(ValueError, match="replicas=2"):
+                model.compile(Adam(), losses)
+            model.compile(Adam(), [SmoothedCrossentropy() for _ in losses])
+
+
+@claim
+def a_stock_loss_under_a_mask_is_refused():
+    ids = np.array([[1, 2, 0], [3, 0, 0]])
+    with STRATEGIES["two"].scope():
+        inputs = keras.Input((None,), dtype="int32")
+        hidden = keras.layers.Embedding(9, 8, mask_zero=True)(inputs)
+        model = DistributedModel(inputs, keras.layers.Dense(9)(hidden))
+        model.compile(
+            Adam(),
+            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        )
+    with pytest.raises(ValueError, match="replicas=2.*its mask"):
+        model.fit(ids, ids, batch_size=2, verbose=0)
+
+
+@claim
 def stock_features_of_keras_work():
     rng = np.random.default_rng(0)
     ids = rng.integers(1, 9, (11, 5)).astype("int32")
