@@ -1,6 +1,6 @@
 """How fast is the way from text to batches?
 
-    python benchmarks/pipeline.py [--source SOURCE] [--quick]
+    python -m benchmarks.pipeline [--source SOURCE] [--quick]
 
 First tokenising, in sentences a second: inside the graph and by the threads
 of `prepare`, against the `sentencepiece` package with its own threads. Then

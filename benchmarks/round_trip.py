@@ -1,6 +1,6 @@
 """Does every line of the real corpora come back exactly?
 
-    python benchmarks/round_trip.py [--data ../shared/data] [--quick]
+    python -m benchmarks.round_trip [--data ../shared/data] [--quick]
 
 Tokenises and detokenises each line, in Python and inside the graph, with a
 vocabulary learned from Multi30k alone, so that most lines are new to it.

@@ -1,6 +1,6 @@
 """Training speed beside peers: target tokens a second, and peak memory.
 
-usage: python benchmarks/training.py [--quick] [--sizes 3x256 …] [--rounds N]
+usage: python -m benchmarks.training [--quick] [--sizes 3x256 …] [--rounds N]
                                      [--dtype mixed_bfloat16]
 
 Each system trains in a process of its own, on the same padded batches, and
@@ -42,7 +42,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-from training_systems import (
+from benchmarks.training_systems import (
     DTYPES,
     MAKERS,
     MATMUL_FLOPS,
@@ -98,8 +98,8 @@ def process_seconds(pid):
 
 class System:
     def __init__(self, name, size, dtype, quick):
-        command = [sys.executable, __file__, "--serve", name, "--sizes", size]
-        command += ["--dtype", dtype]
+        command = [sys.executable, "-m", "benchmarks.training"]
+        command += ["--serve", name, "--sizes", size, "--dtype", dtype]
         self.name, self.seconds, self.failure = name, [], None
         self.disturbance = []  # share of the machine that others took
         self.process = subprocess.Popen(
@@ -206,7 +206,7 @@ def print_rows(rows, disturbance, arguments):
         f"\n{datetime.date.today()}, commit {commit or 'unknown'}, "
         f"{platform.processor() or platform.machine()}, "
         f"{os.cpu_count()} cores. "
-        f"`python benchmarks/training.py {' '.join(arguments)}`. "
+        f"`python -m benchmarks.training {' '.join(arguments)}`. "
         + ", ".join(f"{peer} {version(peer)}" for peer in peers)
         + "\n"
     )

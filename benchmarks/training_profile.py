@@ -1,6 +1,6 @@
 """Where the time of one update goes: milliseconds by kind of operation.
 
-usage: python benchmarks/training_profile.py [--size 3x256] [--system ours]
+usage: python -m benchmarks.training_profile [--size 3x256] [--system ours]
                                              [--dtype mixed_bfloat16]
 
 Trains on the batches of `training.py` under TensorFlow's profiler, with one
@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 import tensorflow as tf
-import training_systems
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+from benchmarks import training_systems
 
 SYSTEMS = ["ours", "keras", "keras_hub"]
 MULTIPLICATIONS = ("MatMul", "Einsum")

@@ -120,7 +120,7 @@ def prepare(
     Returns:
         The `Prepared` folder, loaded.
     """
-    output = Path(output).resolve()  # a link stays one
+    given_output, output = output, Path(output).resolve()  # a link stays one
     sources = {"train": train, "dev": dev, "test": test}
     sources = {split: given for split, given in sources.items() if given}
     if "train" not in sources:
@@ -155,7 +155,7 @@ def prepare(
         del settings["vocabulary_size"], settings["kind"]
     if _holds_something(output):
         if _settings_of(output) == settings:
-            return load_prepared(output)
+            return load_prepared(given_output)
         raise ValueError(
             "`output` must be a new folder, or one prepared before with the "
             f"same settings. Received: {output}, which holds something else. "
@@ -192,7 +192,7 @@ def prepare(
     # A Ctrl-C gets past the lines above, and leaves what is finished.
     shutil.rmtree(partial / "work", ignore_errors=True)
     os.replace(partial, output)
-    return load_prepared(output)
+    return load_prepared(given_output)
 
 
 def load_prepared(folder, verify=False):

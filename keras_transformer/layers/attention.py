@@ -227,9 +227,6 @@ class MultiHeadAttention(keras.layers.Layer):
             results.append(cache)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def compute_output_shape(self, query_shape, value_shape, key_shape=None):
-        return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
-
     def make_cache(self, batch_size, max_length):
         """Room for the keys and values of `max_length` positions, all zeros."""
         shape = (batch_size, self.num_heads, max_length)
