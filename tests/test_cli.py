@@ -289,7 +289,8 @@ def test_a_test_set_is_evaluated(run, expected, tmp_path):
     assert "case:lc|eff:no|tok:13a" in lowercase
     assert exact == "exact   100.0%"
     assert wrote == f"Wrote {saved}"
-    assert saved.read_text("utf-8").splitlines() == expected
+    # A line for each of the test set, so that the two files go together.
+    assert saved.read_text("utf-8").splitlines() == [*expected, "", ""]
 
 
 @pytest.mark.parametrize("text", ["", "\t\n \t\n"])

@@ -251,8 +251,8 @@ def test_nothing_else_is_saved_over(translator, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("Once")
     (tmp_path / "thesis" / "config.json").write_text('{"class": "Thesis"}')
-    (tmp_path / "new.before").mkdir()
-    (tmp_path / "new.before" / "chapter").write_text("Twice")
+    (tmp_path / ".new.before").mkdir()
+    (tmp_path / ".new.before" / "chapter").write_text("Twice")
     for path in (
         tmp_path,
         tmp_path / "thesis",
@@ -262,8 +262,15 @@ def test_nothing_else_is_saved_over(translator, tmp_path):
         with pytest.raises(ValueError, match="holds something else"):
             translator.save(path)
     assert (tmp_path / "thesis" / "chapter").read_text() == "Once"
-    assert (tmp_path / "new.before" / "chapter").read_text() == "Twice"
+    assert (tmp_path / ".new.before" / "chapter").read_text() == "Twice"
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_models_of_like_names_live_side_by_side(translator, tmp_path):
+    names = ["hotel", "hotel.before", "hotel.partial"]
+    for name in (*names[::-1], "hotel"):
+        translator.save(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_a_tokenizer_of_another_model_is_named(translator):

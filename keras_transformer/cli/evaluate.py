@@ -40,9 +40,8 @@ def run(args):
     from keras_transformer.data import read_pairs
 
     pairs = list(read_pairs(args.source, split="test", swap=args.swap))
-    read = len(pairs)
-    pairs = [(a, b) for a, b in pairs if a.strip() or b.strip()]
-    if not pairs:
+    is_blank = [not (a.strip() or b.strip()) for a, b in pairs]
+    if all(is_blank):
         raise ValueError(
             "A test set must have at least one pair. "
             f"Received: {args.source}, which is empty."
@@ -54,11 +53,13 @@ def run(args):
             file.writelines(f"{text}\n" for text in texts)
     from keras_transformer import evaluation
 
-    references = [target for _, target in pairs]
+    # Blank ones would count as right answers.
+    texts = [x for x, blank in zip(texts, is_blank) if not blank]
+    references = [b for (_, b), blank in zip(pairs, is_blank) if not blank]
     bleu = evaluation.bleu(texts, references)
     exact = evaluation.exact_match(texts, references)
-    blank = f", and {read - len(pairs):,} blank" if read > len(pairs) else ""
-    print(f"{len(pairs):,} sentences{blank}")
+    also = f", and {sum(is_blank):,} blank" if any(is_blank) else ""
+    print(f"{len(texts):,} sentences{also}")
     too_short = exact and not bleu.value
     if too_short:
         print("BLEU    none: it needs sentences of four words")

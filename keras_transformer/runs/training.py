@@ -377,8 +377,8 @@ class Run:
         count = sum(int(np.prod(w.shape)) for w in self.model.weights)
         left_out = ""
         if plan.num_left_out:
-            longest = self.settings.max_length
-            left_out = f" ({plan.num_left_out:,} longer than {longest} pieces)"
+            longer = f"{plan.num_left_out:,} over {self.settings.max_length}"
+            left_out = f" ({longer} pieces left out)"
         self.say(
             f"{goes_on or 'Training'} {self.folder}: {count:,} parameters, "
             f"{len(plan.examples) - plan.num_left_out:,} pairs{left_out}, "

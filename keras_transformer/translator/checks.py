@@ -1,6 +1,5 @@
 """What a translator is given: the rule, what arrived, what to do."""
 
-import json
 from numbers import Integral
 
 import numpy as np
@@ -31,17 +30,6 @@ def check_vocabulary(side, tokenizer, model):
         )
 
 
-def check_replaceable(folder):
-    """Raises where something else than a saved model would be lost."""
-    empty = folder.is_dir() and not any(folder.iterdir())
-    if folder.exists() and not empty and not _is_saved_model(folder):
-        raise ValueError(
-            "`folder` must be new, empty, or a model that was saved before. "
-            f"Received: {folder}, which holds something else. Choose another "
-            "name."
-        )
-
-
 def check_positions(model, source_ids, target_ids):
     """Raises where the model has no positions for what it is to read."""
     for positions, rows in (
@@ -49,14 +37,6 @@ def check_positions(model, source_ids, target_ids):
         (model.target_positions, target_ids),
     ):
         positions.check_length(max(map(len, rows), default=0))
-
-
-def _is_saved_model(folder):
-    try:
-        config = json.loads((folder / "config.json").read_text("utf-8"))
-        return config["class"] == "Transformer"
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def check_prefixes(ids, max_extra_length):

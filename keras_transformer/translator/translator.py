@@ -1,12 +1,8 @@
 """Translates text: in order, in batches, in parts where it is too long."""
 
-import json
-import os
-import shutil
 import threading
 import warnings
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -20,7 +16,7 @@ from keras_transformer.decoding.search import (
 )
 from keras_transformer.layers import arguments, padding_mask
 from keras_transformer.threads import in_threads
-from keras_transformer.tokenizer import END, START, Tokenizer
+from keras_transformer.tokenizer import END, START
 from keras_transformer.translator.alignment import word_alignment
 from keras_transformer.translator.batches import (
     padded,
@@ -31,10 +27,10 @@ from keras_transformer.translator.checks import (
     as_seed,
     check_positions,
     check_prefixes,
-    check_replaceable,
     check_texts,
     check_vocabulary,
 )
+from keras_transformer.translator.saving import save_translator
 from keras_transformer.translator.speeds import Speeds
 from keras_transformer.translator.splitting import split_text
 from keras_transformer.translator.translation import (
@@ -292,31 +288,7 @@ class Translator:
 
         A model that was saved there before is replaced.
         """
-        folder = Path(folder).absolute()
-        beside = folder.with_name(folder.name + ".partial")
-        before = folder.with_name(folder.name + ".before")
-        for each in (folder, beside, before):
-            check_replaceable(each)
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
-        config = {
-            "class": "Transformer",
-            "max_source_length": self.max_source_length,
-            **self.model.get_config(),
-        }
-        (beside / "config.json").write_text(json.dumps(config, indent=2))
-        self.model.save_weights(beside / "model.weights.h5")
-        if isinstance(self.tokenizer, Tokenizer):
-            self.tokenizer.save(beside / "tokenizer.model")
-        else:
-            self.source_tokenizer.save(beside / "source.model")
-            self.target_tokenizer.save(beside / "target.model")
-        # Two renames, that a kill finds one of the two models whole.
-        shutil.rmtree(before, ignore_errors=True)
-        if folder.exists():
-            os.replace(folder, before)
-        os.replace(beside, folder)
-        shutil.rmtree(before, ignore_errors=True)
+        save_translator(self, folder)
 
     def _parts(self, text):
         """`[(part, gap), ...]`: the text alone, if it is short enough."""

@@ -185,6 +185,22 @@ def losses_that_devices_do_not_add_up_to_are_refused():
 
 
 @claim
+def a_model_that_computes_its_own_loss_may_take_a_sum():
+    class Own(DistributedModel):
+        def __init__(self):
+            inputs = keras.Input((4,))
+            super().__init__(inputs, keras.layers.Dense(1)(inputs))
+
+        def compute_loss(self, *args, **kwargs):
+            return super().compute_loss(*args, **kwargs) / 2
+
+    with STRATEGIES["two"].scope():
+        model = Own()
+        model.compile(Adam(), keras.losses.MeanSquaredError(reduction="sum"))
+    model.fit(np.ones((2, 4)), np.ones((2, 1)), batch_size=2, verbose=0)
+
+
+@claim
 def a_stock_loss_under_a_mask_is_refused():
     ids = np.array([[1, 2, 0], [3, 0, 0]])
     with STRATEGIES["two"].scope():

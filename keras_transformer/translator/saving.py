@@ -1,0 +1,57 @@
+"""Writes the folder that `load` reads."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from keras_transformer.tokenizer import Tokenizer
+
+
+def save_translator(translator, folder):
+    """Writes beside, then renames; what `Translator.save` does."""
+    folder = Path(folder).absolute()
+    # Hidden, as `NAME.before` may well be a model that someone keeps.
+    beside = folder.with_name(f".{folder.name}.partial")
+    before = folder.with_name(f".{folder.name}.before")
+    for each in (folder, beside, before):
+        _check_replaceable(each)
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    config = {
+        "class": "Transformer",
+        "max_source_length": translator.max_source_length,
+        **translator.model.get_config(),
+    }
+    (beside / "config.json").write_text(json.dumps(config, indent=2))
+    translator.model.save_weights(beside / "model.weights.h5")
+    if isinstance(translator.tokenizer, Tokenizer):
+        translator.tokenizer.save(beside / "tokenizer.model")
+    else:
+        translator.source_tokenizer.save(beside / "source.model")
+        translator.target_tokenizer.save(beside / "target.model")
+    # Two renames, that a kill finds one of the two models whole.
+    shutil.rmtree(before, ignore_errors=True)
+    if folder.exists():
+        os.replace(folder, before)
+    os.replace(beside, folder)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _check_replaceable(folder):
+    """Raises where something else than a saved model would be lost."""
+    empty = folder.is_dir() and not any(folder.iterdir())
+    if folder.exists() and not empty and not _is_saved_model(folder):
+        raise ValueError(
+            "`folder` must be new, empty, or a model that was saved before. "
+            f"Received: {folder}, which holds something else. Choose another "
+            "name."
+        )
+
+
+def _is_saved_model(folder):
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        return config["class"] == "Transformer"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
