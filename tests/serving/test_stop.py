@@ -70,17 +70,14 @@ class Clients:
 
 @pytest.mark.slow
 def test_no_answer_goes_to_the_wrong_client(server):
+    before = _calls(server)
     with Clients(server, 8) as clients:
         time.sleep(5)
-    assert clients.answered > 100
+    assert clients.answered > 20
     assert clients.wrong == []
     assert clients.refused == []
-    _, page = server.ask("GET", "/monitoring/prometheus/metrics")
-    lines = dict(x.rsplit(" ", 1) for x in page.splitlines())
-    name = 'keras_transformer_batch_rows_{}{{signature="serving_default"}}'
-    rows, calls = (float(lines[name.format(x)]) for x in ("sum", "count"))
-    # A request has two and a half; how many are joined is up to the machine.
-    assert rows / calls > 2.7
+    # Some were joined; how many is up to the machine.
+    assert 0 < _calls(server) - before < clients.answered
 
 
 @pytest.mark.slow
@@ -112,3 +109,11 @@ def test_ctrl_c_ends_well(toy_folder):
     with Server(toy_folder) as server:
         assert server.stop(signal.SIGINT) == 0
     assert "Every request has its answer" in server.said
+
+
+def _calls(server):
+    """Calls of the model, of one request or of several that were joined."""
+    _, page = server.ask("GET", "/monitoring/prometheus/metrics")
+    lines = dict(x.rsplit(" ", 1) for x in page.splitlines())
+    name = 'keras_transformer_batch_rows_count{signature="serving_default"}'
+    return int(lines.get(name, 0))
