@@ -80,6 +80,9 @@ class Transformer(DistributedModel):
         use_bias: Whether the projections of attention have a bias.
         attention_window: If given, self-attention sees only so many neighbours
             on each side.
+        initializer_scale: Variance of the layers' matrices at the start, as a
+            multiple of Glorot's. A model that normalises last may learn sooner
+            with less than 1.
 
     >>> model = Transformer.from_preset("tiny", vocabulary_size=100)
     >>> ids = keras.ops.ones((2, 5), "int32")
@@ -109,6 +112,7 @@ class Transformer(DistributedModel):
         tie_output=True,
         use_bias=False,
         attention_window=None,
+        initializer_scale=1.0,
         dtype=None,
         name=None,
         trainable=True,
@@ -125,6 +129,7 @@ class Transformer(DistributedModel):
             target_vocabulary_size=target_vocabulary_size,
         )
         arguments.head_dim(hidden_dim, num_heads, key_dim)
+        arguments.check_above_zero(initializer_scale=initializer_scale)
         dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         layer = {
             "num_heads": num_heads,
@@ -138,6 +143,14 @@ class Transformer(DistributedModel):
             "normalize_first": normalize_first,
             "use_bias": use_bias,
             "attention_window": attention_window,
+            "kernel_initializer": {
+                "class_name": "VarianceScaling",
+                "config": {
+                    "scale": initializer_scale,
+                    "mode": "fan_avg",
+                    "distribution": "uniform",
+                },
+            },
             "dtype": dtype,
         }
         positions = {
@@ -237,6 +250,7 @@ class Transformer(DistributedModel):
             "tie_output": tie_output,
             "use_bias": use_bias,
             "attention_window": attention_window,
+            "initializer_scale": initializer_scale,
             "dtype": dtype,
         }
 

@@ -243,11 +243,26 @@ def test_presets_are_the_papers():
         ({"position_encoding": "x"}, "`kind`.*kind='x'"),
         ({"position_encoding": "learned"}, "`max_length`"),
         ({"activation": "wave"}, "`activation`.*'wave'"),
+        ({"initializer_scale": 0}, "`initializer_scale`.*initializer_scale=0"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, words):
     with pytest.raises(ValueError, match=words):
         Transformer(**{**TINY, **arguments})
+
+
+@pytest.mark.parametrize("scale", [1, 0.25])
+def test_matrices_begin_with_the_variance_asked_for(scale):
+    model = Transformer(40, 1, 64, 4, 256, initializer_scale=scale)
+    model = Transformer.from_config(model.get_config())
+    layers = [*model.encoder_layers, *model.decoder_layers]
+    kernels = [w for x in layers for w in x.weights if len(w.shape) == 2]
+    assert len(kernels) == 16
+    for kernel in kernels:
+        glorot = 2 / sum(kernel.shape)
+        assert np.var(kernel) == pytest.approx(scale * glorot, rel=0.1)
+    matrix = model.target_embedding.embeddings
+    assert np.var(matrix) == pytest.approx(1 / 64, rel=0.15)
 
 
 def test_misspelt_arguments_are_refused():

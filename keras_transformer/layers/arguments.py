@@ -1,5 +1,7 @@
 """Checks of constructor arguments: the rule, what arrived, what to do."""
 
+import math
+
 import keras
 
 
@@ -22,6 +24,16 @@ def check_rates(**rates):
             raise ValueError(
                 f"`{name}` must be a share of at least 0 and below 1. "
                 f"Received: {name}={rate!r}. Give 0 to switch it off."
+            )
+
+
+def check_above_zero(**numbers):
+    """Raises unless every given number is above zero."""
+    for name, number in numbers.items():
+        if not isinstance(number, int | float) or not 0 < number < math.inf:
+            raise ValueError(
+                f"`{name}` must be a number above zero. "
+                f"Received: {name}={number!r}. Give 1 for no change."
             )
 
 

@@ -75,6 +75,9 @@ class Settings:
     tie_output: bool = setting(
         None, "Whether logits come from the target's matrix.", bool
     )
+    initializer_scale: float = setting(
+        None, "Variance of matrices at the start, in Glorot's (1).", float
+    )
     dtype: str = setting("float32", "float32, mixed_bfloat16 or mixed_float16.")
 
     # Training
