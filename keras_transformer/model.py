@@ -129,7 +129,11 @@ class Transformer(DistributedModel):
             target_vocabulary_size=target_vocabulary_size,
         )
         arguments.head_dim(hidden_dim, num_heads, key_dim)
-        arguments.check_above_zero(initializer_scale=initializer_scale)
+        arguments.check_number(
+            "a number above 0",
+            positive=True,
+            initializer_scale=initializer_scale,
+        )
         dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         layer = {
             "num_heads": num_heads,

@@ -56,7 +56,7 @@ def beam_search(
         `Hypotheses`.
     """
     arguments.check_sizes(beam_size=beam_size, num_results=num_results)
-    search.check_number(length_penalty=length_penalty)
+    arguments.check_number(length_penalty=length_penalty)
     if num_results > beam_size:
         raise ValueError(
             "`num_results` cannot exceed `beam_size`. Received: "

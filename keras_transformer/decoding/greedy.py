@@ -7,6 +7,7 @@ from keras_transformer.decoding.constraints import make_constraint
 from keras_transformer.decoding.loop import grow_all
 from keras_transformer.decoding.search import IMPOSSIBLE, Hypotheses
 from keras_transformer.decoding.step import make_step
+from keras_transformer.layers import arguments
 from keras_transformer.layers.axes import shape_of
 from keras_transformer.tokenizer import END, START
 
@@ -81,7 +82,7 @@ def grow_each(
     Returns:
         `Hypotheses`, in no order.
     """
-    search.check_number(length_penalty=length_penalty)
+    arguments.check_number(length_penalty=length_penalty)
     limits, limit = search.length_limits(
         model, source_ids, max_extra_length, max_length
     )

@@ -65,7 +65,7 @@ def sample(
     """
     arguments.check_sizes(num_results=num_results)
     arguments.check_sizes(optional=True, top_k=top_k)
-    search.check_number(
+    arguments.check_number(
         "a number above 0", positive=True, temperature=temperature
     )
     if top_p is not None:

@@ -3,7 +3,7 @@
 from keras import ops
 
 from keras_transformer.decoding import search
-from keras_transformer.layers import padding_mask
+from keras_transformer.layers import arguments, padding_mask
 from keras_transformer.layers.axes import shape_of
 from keras_transformer.tokenizer import START
 
@@ -24,7 +24,7 @@ def score(model, source_ids, target_ids, length_penalty=0.0):
     Returns:
         Floats, `(batch,)`.
     """
-    search.check_number(length_penalty=length_penalty)
+    arguments.check_number(length_penalty=length_penalty)
     source_ids = search.id_tensor("source_ids", source_ids)
     target_ids = search.id_tensor("target_ids", target_ids)
     starts = ops.full((shape_of(target_ids)[0], 1), START, "int32")

@@ -1,7 +1,6 @@
 """What every search does: limits, the likeliest tokens, the score."""
 
 import math
-from numbers import Real
 from typing import NamedTuple
 
 import keras
@@ -42,17 +41,6 @@ def id_tensor(name, ids):
             "padded with 0."
         )
     return ops.cast(ids, "int32")
-
-
-def check_number(what="a number", positive=False, **numbers):
-    """Raises unless every given argument is a finite number."""
-    for name, number in numbers.items():
-        fits = isinstance(number, Real) and math.isfinite(number)
-        if not fits or (positive and number <= 0):
-            raise ValueError(
-                f"`{name}` must be {what}. Received: {name}={number!r}. "
-                "Leave it out for the default."
-            )
 
 
 def check_count(**counts):

@@ -1,6 +1,7 @@
 """Checks of constructor arguments: the rule, what arrived, what to do."""
 
 import math
+from numbers import Real
 
 import keras
 
@@ -27,13 +28,14 @@ def check_rates(**rates):
             )
 
 
-def check_above_zero(**numbers):
-    """Raises unless every given number is above zero."""
+def check_number(what="a number", positive=False, **numbers):
+    """Raises unless every given argument is a finite number."""
     for name, number in numbers.items():
-        if not isinstance(number, int | float) or not 0 < number < math.inf:
+        fits = isinstance(number, Real) and math.isfinite(number)
+        if not fits or (positive and number <= 0):
             raise ValueError(
-                f"`{name}` must be a number above zero. "
-                f"Received: {name}={number!r}. Give 1 for no change."
+                f"`{name}` must be {what}. Received: {name}={number!r}. "
+                "Leave it out for the default."
             )
 
 

@@ -12,7 +12,6 @@ from keras_transformer.batching.examples import tokenizer_pair
 from keras_transformer.decoding.search import (
     IMPOSSIBLE,
     check_count,
-    check_number,
 )
 from keras_transformer.layers import arguments, padding_mask
 from keras_transformer.threads import in_threads
@@ -143,7 +142,7 @@ class Translator:
             num_results=num_results,
             tokens_per_batch=tokens_per_batch,
         )
-        check_number(length_penalty=length_penalty)
+        arguments.check_number(length_penalty=length_penalty)
         check_count(
             max_extra_length=max_extra_length,
             min_length=min_length,
@@ -219,7 +218,7 @@ class Translator:
         """
         if isinstance(sentences, str):
             return self.score([sentences], [translations], length_penalty)[0]
-        check_number(length_penalty=length_penalty)
+        arguments.check_number(length_penalty=length_penalty)
         sentences = check_texts("sentences", sentences)
         if isinstance(translations, str):
             translations = [translations]
@@ -414,10 +413,10 @@ def _search(beam_size, num_results, temperature, top_k, top_p, seed):
     """The function that the arguments ask for, its options and tensors."""
     if temperature is not None or top_k is not None or top_p is not None:
         temperature = 1.0 if temperature is None else temperature
-        check_number(temperature=temperature)
+        arguments.check_number(temperature=temperature)
         arguments.check_sizes(optional=True, top_k=top_k)
         if top_p is not None:
-            check_number(top_p=top_p)
+            arguments.check_number(top_p=top_p)
         options = {
             "num_results": num_results,
             "temperature": temperature,

@@ -73,7 +73,7 @@ def test_no_answer_goes_to_the_wrong_client(server):
     before = _calls(server)
     with Clients(server, 8) as clients:
         time.sleep(5)
-    assert clients.answered > 20
+    assert clients.answered > 100
     assert clients.wrong == []
     assert clients.refused == []
     # Some were joined; how many is up to the machine.
