@@ -6,7 +6,7 @@ batch of any epoch can be named by its number, and going on after a stop is
 starting at another number.
 """
 
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 
 import numpy as np
 
@@ -54,8 +54,8 @@ def make_batches(
             missing, rows without targets fill up; they weigh nothing.
         shuffle: Whether to shuffle pairs and batches, anew for each epoch.
         seed: Of the shuffle. The same seed gives the same batches.
-        initial_step: Number of batches already seen, over all epochs; the
-            first pass then gives the rest of its epoch.
+        initial_step: Number of batches already seen, over all epochs. A
+            pass begins after them and is as long as an epoch.
         shard: `(index, count)`: read only this worker's rows of each batch.
 
     Returns:
@@ -190,20 +190,17 @@ class BatchPlan:
         first_epoch, first_step = divmod(initial_step, self.steps_per_epoch)
         epochs = count(first_epoch)
 
-        def next_epoch():
+        def next_pass():
             number = next(epochs)
-            first = first_step if number == first_epoch else 0
-            return self.epoch(number, first, shard)
+            yield from self.epoch(number, first_step, shard)
+            # `fit` takes the length of its first pass for that of all.
+            yield from islice(self.epoch(number + 1, 0, shard), first_step)
 
         ids = tf.TensorSpec((None, None), tf.int32)
         inputs = {"source_ids": ids, "target_ids": ids}
         dataset = tf.data.Dataset.from_generator(
-            next_epoch, output_signature=(inputs, ids)
-        )
-        if first_step == 0:  # otherwise the first pass is shorter
-            dataset = dataset.apply(
-                tf.data.experimental.assert_cardinality(self.steps_per_epoch)
-            )
+            next_pass, output_signature=(inputs, ids)
+        ).apply(tf.data.experimental.assert_cardinality(self.steps_per_epoch))
         options = tf.data.Options()
         # There is nothing to tune, and with the tuner on some calls of `fit`
         # were seen to last exactly 2.56, 5.12 or 20.48 seconds.
