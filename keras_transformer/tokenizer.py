@@ -347,11 +347,15 @@ def _training_error(error, vocabulary_size):
     message = str(error)
     if allowed := re.search(r"too high.*<= (\d+)", message):
         rule = f"be at most {int(allowed[1]):,}, as this corpus allows no more"
+        advice = "Give about half of that, or more text."
+        if int(allowed[1]) < 1000:  # half would not hold the bytes
+            advice = "Give that, or more text."
     elif required := re.search(r"required_chars\. \d+ vs (\d+)", message):
         rule = (
             f"be at least {int(required[1]):,}, to hold the 4 special ids, "
             "256 bytes and the characters of this corpus"
         )
+        advice = "Give more."
     elif "sentences_.empty()" in message:
         return ValueError(
             "`sentences` must hold text to learn a vocabulary from. Received "
@@ -361,8 +365,7 @@ def _training_error(error, vocabulary_size):
         return error
     return ValueError(
         f"`vocabulary_size` must {rule}. Received: "
-        f"vocabulary_size={vocabulary_size}. Give another, for a small corpus "
-        "about half of the greatest."
+        f"vocabulary_size={vocabulary_size}. {advice}"
     )
 
 

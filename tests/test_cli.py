@@ -126,9 +126,12 @@ def test_too_little_memory_gets_a_sentence(monkeypatch, capsys):
     def run(args):
         raise error
 
-    monkeypatch.setattr(cli.translate, "run", run)
+    for verb in (cli.translate, cli.train):
+        monkeypatch.setattr(verb, "run", run)
     assert cli.main(["translate", "x"]) == 2
     assert "Give a smaller beam" in capsys.readouterr().err
+    assert cli.main(["train"]) == 2
+    assert "a smaller `--tokens-per-batch`" in capsys.readouterr().err
     # What is no such thing is a fault of ours, and shows where it is.
     error = RuntimeError("a fault")
     with pytest.raises(RuntimeError, match="a fault"):
@@ -324,6 +327,7 @@ def test_attention_is_drawn(run, tmp_path, head, suffix, start):
     ("arguments", "message"),
     [
         (["a house", "--output", "map.jpg"], "end with .png or .html"),
+        (["a house", "--output", "gone/map.png"], "Make gone first"),
         (["a house", "--layer", "0"], "from 1 to 1. Received: --layer 0"),
         (["a house", "--head", "mean"], "or average. Received: --head mean"),
         ([" "], "Received a blank one"),

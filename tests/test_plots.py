@@ -49,6 +49,13 @@ def test_all_heads_are_drawn(weights, tmp_path):
     assert three[0] > one[0]
 
 
+def test_letters_that_the_font_lacks_are_named_once(weights, tmp_path):
+    rows = ["猫", "▁が", "</s>"]
+    with pytest.warns(UserWarning, match="boxes instead of が猫") as told:
+        plots.attention_map(weights[0, 0], rows, COLUMNS, tmp_path / "a.png")
+    assert len(told) == 1
+
+
 def test_weights_must_fit_their_pieces(weights, tmp_path):
     with pytest.raises(ValueError, match="3 rows, 3 columns"):
         plots.attention_map(weights[0, 0], ROWS, ROWS, tmp_path / "a.png")

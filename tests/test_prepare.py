@@ -314,7 +314,7 @@ GOOD = "one\teins\ntwo\tzwei\n"
         ({"a": "one\ntwo\n"}, "a", "one column in line 1"),
         ({"a": GOOD.encode() + b"caf\xe9\tx\n"}, "a", "Line 3 of a .*0xE9"),
         ({}, "tfds:no_such_dataset", "not found"),
-        ({"a": GOOD}, "a", "`vocabulary_size` must be at most 2"),
+        ({"a": GOOD}, "a", "must be at most 2.*Give that, or more text"),
         ({"numbers.tsv": GOOD}, "numbers.tsv", "vocabulary_size=32000"),
     ],
 )

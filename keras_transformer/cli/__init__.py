@@ -55,9 +55,14 @@ def main(argv=None):
     except Exception as error:
         if type(error).__name__ != "ResourceExhaustedError":
             raise
+        advice = "Give a smaller beam, or shorter texts."
+        if args.verb == "train":
+            advice = (
+                "Give a smaller `--tokens-per-batch`, with more "
+                "`--accumulation-steps` for updates of the same size."
+            )
         print(
-            f"{args.verb}: The memory is not enough for this. Give a smaller "
-            "beam, or shorter texts.",
+            f"{args.verb}: The memory is not enough for this. {advice}",
             file=sys.stderr,
         )
         return 2

@@ -48,11 +48,17 @@ def add_parser(verbs):
 
 
 def run(args):
-    suffix = Path(args.output).suffix.lower()
+    output = Path(args.output)
+    suffix = output.suffix.lower()
     if suffix not in (".png", ".html"):
         raise ValueError(
             "`--output` must end with .png or .html. "
             f"Received: --output {args.output}. Give another name."
+        )
+    if not output.parent.is_dir():
+        raise ValueError(
+            "`--output` must be in a folder that exists. "
+            f"Received: --output {args.output}. Make {output.parent} first."
         )
     if not args.sentence.strip():
         raise ValueError(

@@ -88,8 +88,11 @@ def run(args):
 
 def _name(folder):
     """The folder's name, or that of the model if it is a version."""
+    from keras_transformer.translator.loading import EXTRA
+
     folder = folder.resolve()
-    return (folder.parent if folder.name.isdecimal() else folder).name
+    is_version = folder.name.isdecimal() and (folder / EXTRA).is_dir()
+    return (folder.parent if is_version else folder).name
 
 
 def _history(folder):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from keras_transformer import __version__
 from keras_transformer.export.card import model_card
 from keras_transformer.export.signatures import Signatures
 from keras_transformer.export.warm_up import write_warm_up
@@ -158,15 +159,13 @@ def _write_extras(folder, translator, about, functions):
 def _circumstances():
     """When this is, and with which packages."""
     now = datetime.datetime.now(datetime.UTC)
-    packages = (
-        "keras-transformer-layers",
-        "tensorflow",
-        "tensorflow-text",
-        "keras",
-    )
+    packages = ("tensorflow", "tensorflow-text", "keras")
     return {
         "made": now.isoformat(timespec="seconds"),
-        "made_with": {name: metadata.version(name) for name in packages},
+        "made_with": {
+            "keras-transformer-layers": __version__,  # also in a bare clone
+            **{name: metadata.version(name) for name in packages},
+        },
     }
 
 

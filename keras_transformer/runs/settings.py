@@ -139,6 +139,8 @@ class Settings:
         return {name: x for name, x in given.items() if x is not None}
 
 
+# A run has one of them.
+ENDS = ("steps", "epochs", "minutes")
 DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 # Good for the built-in numbers: all of them right within minutes.
@@ -161,7 +163,10 @@ def read_settings(path=None, flags=None):
     given = {}
     if path is not None:
         given = _read_file(Path(path))
-    given.update(flags or {})
+    flags = flags or {}
+    if any(flags.get(name) is not None for name in ENDS):
+        given = {k: v for k, v in given.items() if k not in ENDS}
+    given.update(flags)
     fields = {f.name: f for f in dataclasses.fields(Settings)}
     for name, value in given.items():
         if name not in fields:
@@ -170,7 +175,7 @@ def read_settings(path=None, flags=None):
                 f"Known are: {', '.join(fields)}."
             )
         given[name] = _checked(fields[name], value)
-    limits = [given.get(name) for name in ("steps", "epochs", "minutes")]
+    limits = [given.get(name) for name in ENDS]
     if sum(limit is not None for limit in limits) > 1:
         raise ValueError(
             "A run ends after `steps`, `epochs` or `minutes`. Received: "

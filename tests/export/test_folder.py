@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+import keras_transformer
 from keras_transformer.export import export_saved_model
 from keras_transformer.translator import load
 from tests.export.conftest import make_translator
@@ -50,6 +51,8 @@ def test_metadata_and_card_say_what_made_it(folder, translator):
     about = json.loads((folder / "assets.extra/metadata.json").read_text())
     assert about["parameters"] == translator.model.count_params()
     assert about["made_with"]["tensorflow"] == tf.__version__
+    version = about["made_with"]["keras-transformer-layers"]
+    assert version == keras_transformer.__version__
     assert about["settings"]["beam_size"] == 4
     card = (folder / "README.md").read_text()
     assert "# toy, version 1" in card

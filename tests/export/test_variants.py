@@ -39,7 +39,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
         max_length=50,
         normalize_first=True,
     )
-    run = tmp_path / "run"
+    run = tmp_path / "7"  # a run that is called so, no version of a model
     translator.save(run / "best")
     result = {
         "use": "best",
@@ -59,7 +59,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     (run / "result.json").write_text(json.dumps(result))
     command = ["export", str(run), "--to", str(tmp_path / "models")]
     assert cli.main([*command, "--num-results", "2"]) == 0
-    folder = tmp_path / "models" / "run" / "1"
+    folder = tmp_path / "models" / "7" / "1"
     assert f"Wrote {folder}" in capsys.readouterr().out
     card = (folder / "README.md").read_text()
     row = r"| test set of 1,000 sentences | BLEU 30.10 (a\|b), chrF 60.20 (c) |"

@@ -35,6 +35,15 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
     assert settings.warmup_steps == 4000
 
 
+def test_a_flag_that_ends_a_run_replaces_the_end_in_the_file(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text("steps = 100\n")
+    settings = read_settings(path, {"minutes": 5.0})
+    assert (settings.steps, settings.minutes) == (None, 5.0)
+    with pytest.raises(ValueError, match="Give one of them"):
+        read_settings(path, {"minutes": 5.0, "epochs": 2})
+
+
 def test_numbers_have_defaults_of_their_own():
     assert read_settings().steps == 1500
     assert read_settings(flags={"minutes": 2.0}).steps is None
