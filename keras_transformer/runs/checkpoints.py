@@ -93,9 +93,9 @@ class Checkpoints:
             )
         return None
 
-    def any_regular(self):
-        """Whether there is one that counts for the averages."""
-        return bool(self._all("step"))
+    def has(self, step):
+        """Whether there is a regular one of this step."""
+        return step in map(_step, self._all("step"))
 
     def averages(self, variables, warn=print):
         """The mean of each variable over the regular checkpoints."""

@@ -43,8 +43,13 @@ def worker(strategy):
     if strategy is None or "TF_CONFIG" not in os.environ:
         return True, 1
     resolver = strategy.cluster_resolver
-    workers = resolver.cluster_spec().num_tasks("worker")
-    return resolver.task_id == 0, workers
+    jobs = resolver.cluster_spec().as_dict()
+    if not jobs:
+        return True, 1
+    num_workers = sum(len(jobs.get(job, ())) for job in ("chief", "worker"))
+    first = "chief" if "chief" in jobs else "worker"
+    is_first = (resolver.task_type, resolver.task_id) == (first, 0)
+    return is_first, num_workers
 
 
 def num_replicas(strategy):

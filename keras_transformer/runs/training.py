@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import signal
+import threading
 import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -72,17 +73,17 @@ class Run:
         # Devices first: they cannot be split once TensorFlow has used them.
         self.strategy = devices.make_strategy(settings.devices)
         keras.utils.set_random_seed(settings.seed)
-        self.is_chief, num_workers = devices.worker(self.strategy)
+        self.is_chief, self.num_workers = devices.worker(self.strategy)
         self._compare_settings()
         self.start = None
         if settings.start_from is not None:
             self.start = load(settings.start_from, dtype=settings.dtype)
-        self.prepared = self._load_data(num_workers)
+        self.prepared = self._load_data()
         self.plan = self._plan(self.prepared.train, seed=settings.seed)
         self.dev_plan = None
         if self.prepared.dev is not None:
             self.dev_plan = self._plan(self.prepared.dev, shuffle=False)
-        self.total_steps = self._total_steps(num_workers)
+        self.total_steps = self._total_steps()
         with self._scope():
             self.model = self._model()
         self.translator = Translator(
@@ -141,8 +142,8 @@ class Run:
                 self._checkpoint()
                 if self.stop_asked:
                     raise Stopped
-        if not self.checkpoints.any_regular():
-            self._checkpoint()  # it was stopped before, and is to end there
+        if not self.checkpoints.has(self.state["step"]):
+            self._checkpoint()  # it was stopped there, and is to end there
 
     def minutes(self):
         """How long the run has trained and validated, in all its parts."""
@@ -199,7 +200,17 @@ class Run:
 
     @contextmanager
     def interruptible(self):
-        """The first Ctrl-C (or SIGTERM) ends at the next step, safely."""
+        """The first Ctrl-C (or SIGTERM) ends at the next step, safely.
+
+        Not where others are in the middle of the same step, nor outside the
+        main thread, which alone may listen.
+        """
+        if (
+            self.num_workers > 1
+            or threading.current_thread() is not threading.main_thread()
+        ):
+            yield
+            return
 
         def ask(number, frame):
             if self.stop_asked:
@@ -247,11 +258,11 @@ class Run:
                     f"{name}={before[name]!r}. Give another run folder."
                 )
 
-    def _load_data(self, num_workers):
+    def _load_data(self):
         settings = self.settings
         if settings.data is not None:
             return load_prepared(settings.data)
-        if num_workers > 1:
+        if self.num_workers > 1:
             raise ValueError(
                 "Several workers need a folder that is prepared before. "
                 f"Received: data=None, train={settings.train}. Run "
@@ -298,10 +309,10 @@ class Run:
         # What a model has learned before counts, too.
         return max(longest, self.start.max_source_length if self.start else 0)
 
-    def _total_steps(self, num_workers):
+    def _total_steps(self):
         settings = self.settings
         if settings.minutes is not None:
-            if num_workers > 1:
+            if self.num_workers > 1:
                 raise ValueError(
                     "Several workers must agree on the last step. Received: "
                     f"minutes={settings.minutes}. Give `steps` or `epochs`."

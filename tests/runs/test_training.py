@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -151,8 +152,11 @@ def test_settings_may_be_a_dictionary(tmp_path):
     names = (flag.lstrip("-").split("=") for flag in TINY if "=" in flag)
     settings = {name.replace("-", "_"): json.loads(x) for name, x in names}
     settings |= {"train": ["numbers:0-999"], "dev": ["numbers:0-999"]}
-    result = keras_transformer.train({**settings, "steps": 2}, tmp_path / "run")
-    assert result["step"] == 2
+    with ThreadPoolExecutor() as threads:  # where no signals can be heard
+        run = threads.submit(
+            keras_transformer.train, {**settings, "steps": 2}, tmp_path / "run"
+        )
+    assert run.result()["step"] == 2
     with pytest.raises(ValueError, match="'stepps'"):
         keras_transformer.train({"stepps": 2}, tmp_path / "other")
 
@@ -191,6 +195,17 @@ def test_bad_settings_get_a_sentence(tmp_path, capsys, flags, words):
     assert "Traceback" not in message
     # The right command may follow in the same folder.
     assert not (tmp_path / "run" / "settings.toml").exists()
+
+
+def test_a_run_that_ends_where_it_was_stopped_keeps_all_updates(finished):
+    newest = max((finished / "checkpoints").iterdir())
+    stopped = newest.with_name(newest.name.replace("step", "stopped"))
+    newest.rename(stopped)
+    step = int(newest.stem.removeprefix("step-"))
+    flags = ["--run-folder", str(finished), *TINY, f"--steps={step}"]
+    assert cli.main(["train", *flags]) == 0
+    assert newest.exists()
+    assert not stopped.exists()
 
 
 def test_a_run_that_was_stopped_early_may_end_there(finished, capsys):
