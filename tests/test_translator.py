@@ -245,6 +245,21 @@ def test_reloaded_is_saved(translator, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]
 
 
+def test_a_full_disk_leaves_nothing_behind(translator, tmp_path, monkeypatch):
+    translator.save(tmp_path / "saved")
+
+    def save_weights(path):
+        path.write_bytes(b"half of it")
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(translator.model, "save_weights", save_weights)
+        with pytest.raises(OSError, match="No space left"):
+            translator.save(tmp_path / "saved")
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    load(tmp_path / "saved")  # what was there before
+
+
 def test_nothing_else_is_saved_over(translator, tmp_path):
     (tmp_path / "work").mkdir()
     translator.save(tmp_path / "work")  # it is empty

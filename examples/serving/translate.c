@@ -213,6 +213,7 @@ static void translate_lines(const Model *model, FILE *file) {
     length = getline(&line, &room, file);
     if (length > 0) {
       if (line[length - 1] == '\n') length--;
+      if (length > 0 && line[length - 1] == '\r') length--; /* of Windows */
       lines[count++] = (Sentence){line, (size_t)length};
     } else {
       free(line);

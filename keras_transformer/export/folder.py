@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_transformer import __version__
+import keras_transformer
 from keras_transformer.export.card import model_card
 from keras_transformer.export.signatures import Signatures
 from keras_transformer.export.warm_up import write_warm_up
@@ -163,7 +163,8 @@ def _circumstances():
     return {
         "made": now.isoformat(timespec="seconds"),
         "made_with": {
-            "keras-transformer-layers": __version__,  # also in a bare clone
+            # Also in a clone that is not installed.
+            "keras-transformer-layers": keras_transformer.__version__,
             **{name: metadata.version(name) for name in packages},
         },
     }

@@ -297,7 +297,7 @@ def _stored(model, dtype):
     weights = {}
     for weight in model.weights:
         value = tf.convert_to_tensor(weight.value)
-        if value.dtype == tf.float32:  # others keep their type
+        if value.dtype.is_floating:  # others keep their type
             value = tf.cast(value, dtype)
         if not tf.reduce_all(tf.math.is_finite(value)):
             raise ValueError(

@@ -18,24 +18,32 @@ def save_translator(translator, folder):
         _check_replaceable(each)
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    config = {
-        "class": "Transformer",
-        "max_source_length": translator.max_source_length,
-        **translator.model.get_config(),
-    }
-    (beside / "config.json").write_text(json.dumps(config, indent=2))
-    translator.model.save_weights(beside / "model.weights.h5")
-    if isinstance(translator.tokenizer, Tokenizer):
-        translator.tokenizer.save(beside / "tokenizer.model")
-    else:
-        translator.source_tokenizer.save(beside / "source.model")
-        translator.target_tokenizer.save(beside / "target.model")
+    try:
+        _write(translator, beside)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)  # the disk may be full
+        raise
     # Two renames, that a kill finds one of the two models whole.
     shutil.rmtree(before, ignore_errors=True)
     if folder.exists():
         os.replace(folder, before)
     os.replace(beside, folder)
     shutil.rmtree(before, ignore_errors=True)
+
+
+def _write(translator, folder):
+    config = {
+        "class": "Transformer",
+        "max_source_length": translator.max_source_length,
+        **translator.model.get_config(),
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    translator.model.save_weights(folder / "model.weights.h5")
+    if isinstance(translator.tokenizer, Tokenizer):
+        translator.tokenizer.save(folder / "tokenizer.model")
+    else:
+        translator.source_tokenizer.save(folder / "source.model")
+        translator.target_tokenizer.save(folder / "target.model")
 
 
 def _check_replaceable(folder):

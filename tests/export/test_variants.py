@@ -84,6 +84,18 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     assert "version=1" in capsys.readouterr().err
 
 
+def test_a_translator_in_half_precision_is_stored_in_the_type_asked_for(
+    folder, tmp_path
+):
+    half = load(folder.parent, dtype="bfloat16")
+    again = load(export_saved_model(half, tmp_path, **SETTINGS))
+    for weight, expected in zip(again.model.weights, half.model.weights):
+        assert weight.dtype == "float32"
+        np.testing.assert_array_equal(
+            weight.numpy(), np.asarray(expected.value, "float32")
+        )
+
+
 def test_a_compiled_search_finds_the_same(translator, sentences, tmp_path):
     folder = export_saved_model(
         translator, tmp_path, jit_compile=True, **SETTINGS
