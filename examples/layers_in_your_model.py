@@ -2,7 +2,7 @@
 
     python examples/layers_in_your_model.py
 
-Takes about two minutes on two cores, with text that it makes by itself. The
+Takes about a minute on two cores, with text that it makes by itself. The
 classifier tells whether a sentence is true, which needs the order of its
 words. The language model learns to count and continues a line.
 """

@@ -158,7 +158,7 @@ function showBest(source, found) {
 
 async function choose(source, said) {
   byId("translation").textContent = said;
-  byId("copy").hidden = !said;
+  byId("copy").hidden = !said || !navigator.clipboard; // https, localhost
   showCurl(source);
   const { signal } = running;
   if (!said || !server.signatures.includes("attention")) {
