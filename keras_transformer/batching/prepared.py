@@ -48,6 +48,10 @@ VOCABULARY_SENTENCES = 2_000_000
 VOCABULARY_CHARACTERS = 250_000_000
 
 
+class PreparedOtherwise(ValueError):
+    """A folder to prepare holds something else."""
+
+
 @dataclass
 class Prepared:
     """What `load_prepared` gives: the tokenizer, and `Examples` by split."""
@@ -156,7 +160,7 @@ def prepare(
     if _holds_something(output):
         if _settings_of(output) == settings:
             return load_prepared(given_output)
-        raise ValueError(
+        raise PreparedOtherwise(
             "`output` must be a new folder, or one prepared before with the "
             f"same settings. Received: {output}, which holds something else. "
             "Choose another name or remove it."

@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_transformer import evaluation, plots
 from keras_transformer.batching import BatchPlan, load_prepared, prepare
+from keras_transformer.batching.prepared import PreparedOtherwise
 from keras_transformer.data import is_numbers
 from keras_transformer.files import write_text
 from keras_transformer.runs import devices, records
@@ -271,14 +272,22 @@ class Run:
         splits = {"train": settings.train, "dev": settings.dev}
         if not settings.dev and all(map(is_numbers, settings.train)):
             splits["dev"] = splits["test"] = settings.train
-        return prepare(
-            self.folder / "data",
-            **splits,
-            vocabulary_size=settings.vocabulary_size or 32_000,
-            swap=settings.swap,
-            tokens_per_batch=settings.tokens_per_batch,
-            tokenizer=self.start and self.start.tokenizer,
-        )
+        try:
+            return prepare(
+                self.folder / "data",
+                **splits,
+                vocabulary_size=settings.vocabulary_size or 32_000,
+                swap=settings.swap,
+                tokens_per_batch=settings.tokens_per_batch,
+                tokenizer=self.start and self.start.tokenizer,
+            )
+        except PreparedOtherwise:
+            raise ValueError(
+                "A run goes on with the data it began with. Received: "
+                f"train={settings.train}, dev={settings.dev}, which differ "
+                f"from what {self.folder / 'data'} was made of. Give another "
+                "run folder."
+            ) from None
 
     def _model(self):
         settings = self.settings
@@ -311,6 +320,7 @@ class Run:
 
     def _total_steps(self):
         settings = self.settings
+        self._check_multiple("validate_every", settings.validate_every)
         if settings.minutes is not None:
             if self.num_workers > 1:
                 raise ValueError(
@@ -320,19 +330,20 @@ class Run:
             return None
         if settings.epochs is not None:
             steps = math.ceil(settings.epochs * self.plan.steps_per_epoch)
-        else:
-            steps = settings.steps or 100_000
-        for name, value in (
-            ("validate_every", settings.validate_every),
-            ("steps", steps),
-        ):
-            if value % settings.steps_per_execution:
-                raise ValueError(
-                    f"`{name}` must be a multiple of `steps_per_execution`. "
-                    f"Received: {name}={value}, steps_per_execution="
-                    f"{settings.steps_per_execution}. Change either."
-                )
+            together = settings.steps_per_execution
+            return math.ceil(steps / together) * together
+        steps = settings.steps or 100_000
+        self._check_multiple("steps", steps)
         return steps
+
+    def _check_multiple(self, name, value):
+        together = self.settings.steps_per_execution
+        if value % together:
+            raise ValueError(
+                f"`{name}` must be a multiple of `steps_per_execution`. "
+                f"Received: {name}={value}, steps_per_execution={together}. "
+                "Change either."
+            )
 
     def _texts(self, examples, count=None):
         """Sources and references of the first pairs of a held-out part."""

@@ -183,7 +183,11 @@ def test_half_precision_validates_where_it_is_told(tmp_path, monkeypatch):
         (["--num-heads=3"], "num_heads=3"),
         (["nowhere"], "nowhere"),
         (["--settings=nowhere.toml"], "nowhere.toml"),
-        (["--steps-per-execution=3"], "steps_per_execution=3"),
+        (
+            ["--steps-per-execution=3"],
+            "validate_every=4, steps_per",
+        ),
+        (["--steps-per-execution=4", "--steps=6"], "steps=6, steps_per"),
         (["--max-length=1"], "none within `max_length`"),
     ],
 )
@@ -217,6 +221,27 @@ def test_a_run_that_was_stopped_early_may_end_there(finished, capsys):
     assert cli.main(["train", *flags]) == 0
     assert "nan" not in capsys.readouterr().out
     assert all(np.all(np.isfinite(w)) for w in weights(finished / "averaged"))
+
+
+def test_epochs_end_with_a_whole_call_of_the_graph(tmp_path):
+    folder = tmp_path / "run"
+    flags = ["--run-folder", str(folder), *TINY, "--steps-per-execution=4"]
+    assert cli.main(["train", *flags, "--epochs=0.1"]) == 0
+    result = json.loads((folder / "result.json").read_text())
+    assert result["step"] == 4
+
+
+def test_other_lines_in_the_file_that_a_run_began_with(tmp_path, capsys):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"number {i}\tZahl {i}\n" for i in range(400)))
+    flags = ["--run-folder", str(tmp_path / "run"), *TINY, "--steps=1"]
+    flags.append(f"--train={pairs}")
+    assert cli.main(["train", *flags]) == 0
+    pairs.write_text(pairs.read_text() + "one more\tnoch eine\n")
+    assert cli.main(["train", *flags]) == 2
+    message = capsys.readouterr().err
+    assert "A run goes on with the data it began with" in message
+    assert "pairs.tsv" in message
 
 
 def test_divergence_stops_with_a_word(tmp_path, capsys):

@@ -171,6 +171,24 @@ def test_what_the_server_refuses_is_shown(page):
     assert "Servable not found for request: Latest(gone)" in page.text(
         "#message"
     )
+    # The same would be refused again.
+    assert page.run("document.querySelector('#message button')") is None
+
+
+def test_a_busy_server_may_be_asked_again(page):
+    page.run(
+        "(fetch => window.fetch = (...asked) => { window.fetch = fetch; "
+        'return Promise.resolve(new Response(\'{"error": "Busy."}\', '
+        "{ status: 503 })); })(fetch)"
+    )
+    page.type("#text", TEXT)
+    page.wait("document.querySelector('#message button')?.innerText")
+    assert page.text("#message") == "Busy.\nTry again"
+    page.run("document.querySelector('#message button').click()")
+    page.wait("document.querySelector('#message').hidden")
+    page.wait(
+        f"document.querySelector('#translation').innerText == '{TEXT[::-1]}'"
+    )
 
 
 def test_a_silent_server_is_said_so_and_forgiven(page):

@@ -43,12 +43,17 @@ dark.onchange = showTheme;
 
 let server; // what page.json says
 
-class Refusal extends Error {}
+class Refusal extends Error {
+  constructor(sentence, status) {
+    super(sentence);
+    this.mayPass = status === 429 || status >= 500; // the same, asked later
+  }
+}
 
 async function getJson(address, options) {
   const response = await fetch(address, options);
   const body = await response.json();
-  if (!response.ok) throw new Refusal(body.error);
+  if (!response.ok) throw new Refusal(body.error, response.status);
   return body;
 }
 
@@ -210,7 +215,7 @@ function failed(error) {
   if (error instanceof Refusal) {
     const again = make("button", { type: "button", onclick: translate });
     again.textContent = "Try again";
-    complain(error.message, again);
+    complain(error.message, error.mayPass && again);
     return;
   }
   complain(
