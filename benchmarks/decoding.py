@@ -89,7 +89,7 @@ def make_step(system, case):
     translate = MAKERS[system](case)
     batches = make_sources(case)
     if system.startswith(("ours", "ct2")):
-        from keras_transformer.workers import in_threads
+        from keras_transformer.threads import in_threads
 
         return lambda: list(in_threads(translate, batches, 2))
     return lambda: [translate(batch) for batch in batches]
@@ -330,6 +330,8 @@ def main():
         print_growth()
         return
     if args.model:
+        if not args.source:
+            parser.error("--model needs --source: sentences to translate")
         print_real(args)
         return
     if args.quick:
@@ -402,13 +404,17 @@ def print_real(args):
             answers = side_by_side.compare(
                 make_step, list(REAL_MAKERS), case, args.rounds
             )
-            peer = answers["ct2"]["milliseconds"]
+            peer = answers["ct2"].get("milliseconds")
             for system, answer in answers.items():
+                start = f"| beam {beam_size} | {sentences:,} | {system} |"
+                if "error" in answer:
+                    print(f"{start} {answer['error']} |")
+                    continue
                 ms = answer["milliseconds"]
+                ratio = f"{peer / ms:.2f}" if peer else "–"
                 print(
-                    f"| beam {beam_size} | {sentences:,} | {system} | "
-                    f"{ms / 1000:.3f} | {1000 * sentences / ms:.1f} | "
-                    f"{peer / ms:.2f} |",
+                    f"{start} {ms / 1000:.3f} | {1000 * sentences / ms:.1f} | "
+                    f"{ratio} |",
                     flush=True,
                 )
 

@@ -44,17 +44,14 @@ WORKERS = {
     "multiprocessing_context": "forkserver",
 }
 TOKENS = 25_000
-TATOEBA = Path(__file__).parents[2] / (
-    "shared/data/tatoeba-en-de/train-direct.tsv.gz"
-)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--source",
-        default=str(TATOEBA) if TATOEBA.exists() else "numbers",
-        help="as for `keras-transformer prepare` (Tatoeba, else numbers)",
+        default="numbers",
+        help="as for `keras-transformer prepare` (numbers)",
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(

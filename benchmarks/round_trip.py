@@ -1,6 +1,6 @@
 """Does every line of the real corpora come back exactly?
 
-    python -m benchmarks.round_trip [--data ../shared/data] [--quick]
+    python -m benchmarks.round_trip FOLDER [--quick]
 
 Tokenises and detokenises each line, in Python and inside the graph, with a
 vocabulary learned from Multi30k alone, so that most lines are new to it.
@@ -11,7 +11,6 @@ import os
 import sys
 import time
 from itertools import islice
-from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -44,13 +43,9 @@ def main():
     from keras_transformer.tokenizer import Tokenizer
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = Path(__file__).parents[2] / "shared" / "data"
-    parser.add_argument("--data", default=default, type=Path)
+    parser.add_argument("data", help="folder of the corpora, named as here")
     parser.add_argument("--quick", action="store_true", help="2,000 pairs each")
     args = parser.parse_args()
-    if not args.data.is_dir():
-        print(f"No data in {args.data}; nothing to check.")
-        return 0
     os.chdir(args.data)
     limit = 2_000 if args.quick else None
 

@@ -208,9 +208,11 @@ def report(loads, args):
 
 def serve_candidate(name, folder):
     """Serves another model than the SavedModel, or in another way."""
+    from keras_transformer import workers
     from keras_transformer.serving.servable import Servable, load_servable
     from keras_transformer.serving.server import bind, serve
 
+    workers.share_cores()  # as the command line does
     if name == "loop":
         signature = Loop(load_servable(folder).signatures["serving_default"])
     else:
@@ -261,7 +263,9 @@ class CTranslate2:
 
         self.inputs = {"text": tf.TensorSpec([None], tf.string)}
         self.joins = joins
-        self._tokenizers = load(folder)
+        ours = load(folder)
+        self._source = ours.source_tokenizer
+        self._target = ours.target_tokenizer
         self._translator = ctranslate2.Translator(
             str(folder.parent / "ctranslate2"),
             inter_threads=1 if joins else 2,
@@ -274,16 +278,14 @@ class CTranslate2:
         from benchmarks.ctranslate2_model import words
 
         texts = [text.decode() for text in arrays["text"]]
-        tokenizer = self._tokenizers.source_tokenizer
         results = self._translator.translate_batch(
-            words(tokenizer.tokenize(texts, add_end=True)),
+            words(self._source.tokenize(texts, add_end=True)),
             beam_size=BEAM_SIZE,
             length_penalty=LENGTH_PENALTY,
             max_decoding_length=512,
         )
-        target = self._tokenizers.target_tokenizer
         found = [
-            target.detokenize([int(word) for word in result.hypotheses[0]])
+            self._target.detokenize(list(map(int, result.hypotheses[0])))
             for result in results
         ]
         scores = [len(result.hypotheses[0]) for result in results]

@@ -6,11 +6,12 @@
 It translates the 200 sentences in tests/sentences and every test set that is
 named, and prints the scores.
 
-    python -m benchmarks.shipped_model --test … --write --run-folder runs/en-de
+    python -m benchmarks.shipped_model --test … --write --run-folder runs/first
 
 It then also writes the translations that the tests compare with, the marked
 parts of the model's card and of the README, and the pictures in docs/: for a
-new version. Where Chromium is missing, the picture of the page stays as it is.
+new version. The run is one of those that trained the model. Where Chromium is
+missing, the picture of the page stays as it is.
 """
 
 import argparse
@@ -33,13 +34,15 @@ EVERYDAY_NAME = "200 everyday sentences of our own"
 RECORDED, ALSO_RECORDED = "recorded.tsv", 30
 CURVE = """\
 This one is of the longest run for the model that ships, from the weights of a
-first one on. BLEU is that of greedy search on some development sentences; an
-average of checkpoints, which ships, does better."""
+first one on. BLEU is that of greedy search on some development sentences; the
+mean of many checkpoints, which ships, does better."""
 DRAWN = "The children are playing in the garden."
 
 
 def main():
     args = parse_arguments()
+    if args.write and args.run_folder:  # first, since it may be the wrong one
+        draw_curve(Path(args.run_folder), PICTURES / "learning_curve.png")
     model = shipped_model()
     translator = load()
     pairs = list(read_pairs(str(EVERYDAY)))
@@ -61,7 +64,6 @@ def main():
     draw_attention(translator, DRAWN, PICTURES / "attention.png")
     draw_page(model, DRAWN, PICTURES / "page.png")
     if args.run_folder:
-        draw_curve(Path(args.run_folder), PICTURES / "learning_curve.png")
         rewrite(README, "curve", CURVE)
     print("Wrote the card, the README, what is recorded, and the pictures.")
 
@@ -84,7 +86,7 @@ def parse_arguments():
     parser.add_argument(
         "--run-folder",
         metavar="FOLDER",
-        help="the run that trained the model, for its learning curve",
+        help="a run that trained the model, for its learning curve",
     )
     return parser.parse_args()
 

@@ -11,15 +11,19 @@ and said.
 
 What each system is:
     ours           Transformer, our Adam and loss, plain `fit`
-    torch          nn.Transformer, eager, fused Adam, label smoothing 0.1
+    torch          nn.Transformer, eager, fused Adam, label smoothing 0.1,
+                   without its dropout inside of attention and feed-forward
+                   and without its last norms, which the others lack
     torch.compile  the same model, compiled, shapes dynamic
     keras_hub      KerasHub's TransformerEncoder and TransformerDecoder, stock
-                   `fit` and Adam, stock cross-entropy (no label smoothing)
+                   `fit` and Adam, stock cross-entropy (no label smoothing);
+                   its dropout is that of attention weights, too
     keras          keras.layers.MultiHeadAttention, otherwise as keras_hub
     matmul_tf, matmul_torch
                    the best rate of a large matrix multiplication
 
-All have tied embeddings, dropout 0.1, ReLU and post-norm. The share of the
+All have tied embeddings, dropout 0.1 on embeddings and sub-layers, ReLU and
+post-norm. PyTorch and KerasHub have biases in attention. The share of the
 matrix-multiply rate counts the multiplications of the model alone, three
 times the forward pass, padding included. With `--dtype mixed_bfloat16` weights
 stay in float32 and multiplications are in bfloat16: Keras' policy for the Keras

@@ -81,7 +81,9 @@ def make_keras(size, batches, mixed):
             super().__init__()
             self.causal = causal
             self.attention = keras.layers.MultiHeadAttention(
-                size["num_heads"], size["hidden_dim"] // size["num_heads"]
+                size["num_heads"],
+                size["hidden_dim"] // size["num_heads"],
+                use_bias=False,
             )
             self.dropout = keras.layers.Dropout(DROPOUT)
             self.norm = keras.layers.LayerNormalization(epsilon=1e-6)
@@ -233,11 +235,22 @@ def make_torch(size, batches, mixed, compiled=False):
                 DROPOUT,
                 batch_first=True,
             )
+            self.leave_out_what_others_lack()
             angles = torch.arange(100)[:, None] / 10000 ** (
                 torch.arange(0, width, 2) / width
             )
             signal = torch.stack([angles.sin(), angles.cos()], -1)
             self.register_buffer("signal", signal.flatten(1))
+
+        def leave_out_what_others_lack(self):
+            """Dropout inside of attention and feed-forward; the last norms."""
+            encoder, decoder = self.transformer.children()
+            encoder.norm = decoder.norm = None
+            for layer in [*encoder.layers, *decoder.layers]:
+                layer.dropout.p = 0.0
+                layer.self_attn.dropout = 0.0
+            for layer in decoder.layers:
+                layer.multihead_attn.dropout = 0.0
 
         def embed(self, ids):
             x = self.embedding(ids) * math.sqrt(width)

@@ -17,12 +17,10 @@ def main(output, folders, shares):
     translators = [kt.load(folder) for folder in folders]
     first = translators[0]
     for folder, other in zip(folders, translators):
-        if _shapes(other) != _shapes(first) or (
-            other.tokenizer != first.tokenizer
-        ):
+        if _kind(other) != _kind(first) or other.tokenizer != first.tokenizer:
             raise ValueError(
-                "All models must have the same sizes and vocabulary. "
-                f"Received: {folders[0]} and {folder}, which differ."
+                "All models must be of one kind and vocabulary. Received: "
+                f"{folders[0]} and {folder}, which differ."
             )
     weights = zip(*(each.model.get_weights() for each in translators))
     first.model.set_weights(
@@ -31,14 +29,22 @@ def main(output, folders, shares):
             for ws in weights
         ]
     )
+    first.max_source_length = max(t.max_source_length for t in translators)
     first.save(output)
     print(
         f"Wrote {output}. Next: keras-transformer evaluate … --model {output}"
     )
 
 
-def _shapes(translator):
-    return [weight.shape for weight in translator.model.weights]
+def _kind(translator):
+    """The settings that say what the weights mean."""
+    settings = translator.model.get_config()
+    rest = ("name", "trainable", "dtype", "initializer_scale")
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in rest and "dropout" not in name
+    }
 
 
 def part(text):

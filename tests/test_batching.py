@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.batching import BatchPlan, Examples, make_batches
-from keras_transformer.batching.examples import tokenize_pairs
-from keras_transformer.data import numbers, read_pairs
+from keras_transformer.data import numbers
 from keras_transformer.tokenizer import END, START, Tokenizer
 
 PAIRS = numbers("train", amount=3_000)
@@ -152,17 +150,6 @@ def test_cells_are_mostly_real(rng):
     # Most batches use most of the budget.
     fill = [rows * max(shape) for rows, *shape in plan.batch_shapes]
     assert np.mean(fill) > 0.8 * 4096
-
-
-@pytest.mark.slow
-def test_cells_are_mostly_real_on_tatoeba():
-    folder = Path(__file__).parents[2] / "shared/data/tatoeba-en-de"
-    if not folder.is_dir():
-        pytest.skip("Tatoeba is not here")
-    pairs = list(read_pairs(str(folder / "train-direct.tsv.gz")))
-    tokenizer = Tokenizer.train((side for pair in pairs for side in pair), 8000)
-    examples = Examples([tokenize_pairs(pairs, (tokenizer, tokenizer))])
-    assert BatchPlan(examples, tokens_per_batch=25_000).real_share > 0.9
 
 
 def test_a_seed_gives_the_same_batches_and_each_epoch_others(tokenizer):

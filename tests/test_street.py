@@ -1,9 +1,11 @@
 """A module imports only from modules before it: text enters at `data`."""
 
 import ast
+import importlib
 from pathlib import Path
 
-PACKAGE = Path(__file__).parent.parent / "keras_transformer"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "keras_transformer"
 STREET = [
     "threads",
     "files",
@@ -65,3 +67,19 @@ def test_layers_use_keras_alone():
         text = path.read_text(encoding="utf-8")
         assert "import tensorflow" not in text, path.name
         assert "import torch" not in text, path.name
+
+
+def test_what_examples_and_benchmarks_import_is_there():
+    """Also inside of functions, which no test may call."""
+    for folder in ("examples", "benchmarks"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if not isinstance(node, ast.ImportFrom):
+                    continue
+                if not (node.module or "").startswith("keras_transformer"):
+                    continue
+                module = importlib.import_module(node.module)
+                for alias in node.names:
+                    assert hasattr(module, alias.name), (
+                        f"{path}: no {alias.name} in {node.module}"
+                    )

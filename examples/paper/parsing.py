@@ -67,6 +67,8 @@ def arguments():
     args = parser.parse_args()
     if args.quick and args.sentences is None:
         args.sentences = 60
+    if args.quick and args.folder == parser.get_default("folder"):
+        args.folder += "-quick"
     return args
 
 

@@ -1,6 +1,6 @@
 """Pictures of the paper's parts, and what the heads of a model look at.
 
-    python examples/paper/pictures.py                     about two minutes
+    python examples/paper/pictures.py                     a minute
     python examples/paper/pictures.py --model runs/mine   of another model
 
 Writes PNG files into runs/pictures: the learning rate for several widths and
@@ -190,6 +190,9 @@ def draw_pronoun(translator, path):
     sentence, pronoun = PRONOUNS[1], "it"
     weights, rows, columns = translator.attention(sentence, "x")["encoder"]
     words = [piece.replace("▁", "") for piece in rows]
+    if pronoun not in words:
+        print(f"No {path}: “{pronoun}” is not one piece in this vocabulary.")
+        return
     place = words.index(pronoun)
     layers, heads = weights.shape[:2]
     figure = Figure(figsize=(8, 0.32 * layers * heads + 1.4))

@@ -360,6 +360,8 @@ def main():
     parser.add_argument("--folder", default="runs/table1", help="to write to")
     parser.add_argument("--quick", action="store_true", help="few small cases")
     args = parser.parse_args()
+    if args.quick and args.folder == parser.get_default("folder"):
+        args.folder += "-quick"
     folder = Path(args.folder)
     folder.mkdir(parents=True, exist_ok=True)
     lengths, widths = (LENGTHS, WIDTHS)

@@ -2,7 +2,7 @@
 
     keras-transformer prepare corpus --vocabulary-size 4000 \\
         --train train.en,train.de --dev val.en,val.de
-    python examples/paper/table3.py corpus       two to nine minutes a row
+    python examples/paper/table3.py corpus       2 to 14 minutes a row
     python examples/paper/table3.py --quick      numbers in words, a minute
 
 Trains one model for each row of table3.toml, all with the same updates, and
@@ -64,13 +64,14 @@ def run_folder(folder, row):
 
 def run_row(settings, folder):
     """Trains a row, or goes on with it, and gives its figures."""
-    result = folder / "row.json"
-    if result.is_file():
-        return json.loads(result.read_text())
     from keras_transformer import load, train
     from keras_transformer.runs.settings import read_settings
 
-    scores = train(read_settings(None, settings), folder)["scores"]
+    result = folder / "row.json"
+    settings = read_settings(None, settings)
+    if result.is_file() and read_settings(folder / "settings.toml") == settings:
+        return json.loads(result.read_text())
+    scores = train(settings, folder)["scores"]
     # The last line of the history is the validation of the last update.
     names, *_, last = (folder / "metrics.csv").read_text().splitlines()
     last = dict(zip(names.split(","), last.split(",")))
@@ -130,6 +131,8 @@ def main():
     add("--rows", nargs="+", metavar="NAME", help="these alone, as in: A D")
     add("--quick", action="store_true", help="tiny models, few updates")
     args = parser.parse_args()
+    if args.quick and args.folder == parser.get_default("folder"):
+        args.folder += "-quick"
     folder = Path(args.folder)
     base, rows = read_rows(args.settings)
     if args.quick:

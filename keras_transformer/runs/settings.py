@@ -87,7 +87,9 @@ class Settings:
         "vocabulary and weights.",
         str,
     )
-    steps: int = setting(None, "Updates to train for.", int)
+    steps: int = setting(
+        None, "Updates to train for: 100000, if no end is given.", int
+    )
     epochs: float = setting(None, "Or passes over the data.", float)
     minutes: float = setting(None, "Or time to train for.", float)
     warmup_steps: int = setting(

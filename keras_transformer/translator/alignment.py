@@ -18,9 +18,9 @@ def word_alignment(attention, source_tokens, tokens, layer=None):
             after the last piece, as those of the ends, do not count.
         source_tokens: The pieces of the source.
         tokens: The pieces of the translation.
-        layer: Number of the layer to look at. By default the one in which most
-            source words are looked at, each by another word: which one that
-            is, differs from model to model.
+        layer: Number of the layer to look at, counted from 0. By default the
+            one in which most source words are looked at, each by another word:
+            which one that is, differs from model to model.
 
     Returns:
         `[(source word, target word), ...]`, counted from 0, sorted. Words are

@@ -121,7 +121,8 @@ def read_documents(path):
     documents = {}
     for name, text in sorted(_read_texts(Path(path))):
         trees = [clean(tree) for tree in parse_trees(text, name)]
-        documents[name] = [tree for tree in trees if _has_words(tree)]
+        # Files of the same name in several folders are one document.
+        documents.setdefault(name, []).extend(filter(_has_words, trees))
     if not any(documents.values()):
         raise ValueError(
             "`trees` must be a folder or a tar archive with trees in files "
