@@ -381,3 +381,22 @@ def test_the_version_is_that_of_the_distribution(capsys):
     assert stopped.value.code == 0
     version = metadata.version("keras-transformer-layers")
     assert capsys.readouterr().out == f"{version}\n"
+
+
+@pytest.mark.parametrize("verb", ["translate", "attention"])
+def test_arguments_that_are_no_utf8_are_said_so(run, verb):
+    code, _, errors = run(verb, "caf\udce9")  # as Python reads byte 0xE9
+    assert code == 2
+    assert "as character 4" in errors
+
+
+def test_without_standard_error_there_is_still_an_answer(model, expected):
+    command = [sys.executable, "-m", "keras_transformer.cli", "translate"]
+    command += ["--beam-size", "1", "--model", model, SENTENCES[0]]
+    done = subprocess.run(
+        ["bash", "-c", '"$@" 2>&-', "bash", *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, f"{expected[0]}\n")

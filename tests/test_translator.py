@@ -115,6 +115,24 @@ def test_translations_begin_with_their_prefix(translator):
         translator.translate("a house", 1, prefix="zwei rote " * 9, **SHORT)
 
 
+def test_a_blank_sentence_needs_no_room_for_a_prefix(translator):
+    sentences = ["a house", " ", "two red houses"]
+    texts = [
+        result.text
+        for result in translator.translate(
+            sentences, 1, prefix="zwei rote", max_extra_length=4
+        )
+    ]
+    assert [text[:4] for text in texts] == ["zwei", "", "zwei"]
+
+
+def test_rows_beyond_the_vocabulary_are_no_pieces():
+    """A model may have more, as for a size that computes faster."""
+    small = untrained(Tokenizer.train(SENTENCES * 5, 280))
+    results = small.translate(SENTENCES * 5, temperature=5.0, seed=1)
+    assert any(result.text for result in results)
+
+
 def test_constraints_hold(translator):
     options = {"min_length": 6, "no_repeat_ngram_size": 1, **SHORT}
     for result in translator.translate(SENTENCES, 1, **options):

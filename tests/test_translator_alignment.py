@@ -11,6 +11,7 @@ def test_pieces_of_any_text_belong_to_its_words():
         "two red houses",
         "  Häuser  am\tSee\n",
         "▁ a b 日本 \U0001f600",
+        "10\xa0km, 5\u202f€\u3000\u2009日\u3000x",
     ):
         pieces = [tokenizer.pieces[i] for i in tokenizer.tokenize(text)]
         shares = word_shares(pieces)

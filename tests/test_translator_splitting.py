@@ -3,6 +3,7 @@ import random
 import pytest
 
 from keras_transformer.translator import split_text
+from keras_transformer.translator.translation import Translation, join
 
 
 def sentences(text):
@@ -63,3 +64,16 @@ def test_parts_and_gaps_are_the_text_again():
         assert "".join(part + gap for part, gap in pieces) == text
         assert all(len(part) <= limit for part, _ in pieces)
         assert not any(gap.strip() for _, gap in pieces)
+
+
+def test_translations_of_parts_have_spaces_where_their_language_has_them():
+    def joined(parts, *texts):
+        return join(parts, [[Translation(t, 0.0, [])] for t in texts]).text
+
+    chinese = split_text("这是。它很旧。", lambda part: len(part) < 5)
+    assert joined(chinese, "This.", "It is old.") == "This. It is old."
+    assert joined(chinese, "これ。", "古い。") == "これ。古い。"
+    english = split_text("It is. We go.", lambda part: len(part) < 8)
+    assert joined(english, "Es ist.", "Wir gehen.") == "Es ist. Wir gehen."
+    word = split_text("a" * 8, lambda part: len(part) < 5)
+    assert joined(word, "bb", "bb") == "bbbb"

@@ -30,6 +30,9 @@ def main(argv=None):
     """Runs one command; returns its exit code."""
     if sys.stdout is None:  # closed by who started us
         sys.stdout = io.StringIO()
+    if sys.stderr is None:  # the same; also C++ writes there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.stderr = os.fdopen(2, "w")
     args = _parser().parse_args(argv)
     # TensorFlow reports on its devices at import; errors still show.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

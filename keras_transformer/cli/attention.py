@@ -3,7 +3,11 @@
 from pathlib import Path
 
 from keras_transformer import plots
-from keras_transformer.cli.flags import add_model_flag, load_translator
+from keras_transformer.cli.flags import (
+    add_model_flag,
+    check_arguments,
+    load_translator,
+)
 
 KINDS = ("memory", "encoder", "decoder")
 
@@ -48,6 +52,7 @@ def add_parser(verbs):
 
 
 def run(args):
+    check_arguments(args.sentence, args.translation)
     output = Path(args.output)
     suffix = output.suffix.lower()
     if suffix not in (".png", ".html"):

@@ -44,7 +44,7 @@ def add_parser(verbs):
         "--samples",
         metavar="FILE",
         help="sentences, a line each, of which the first 20 warm servers up "
-        "and are shown as examples (some of the run's)",
+        "and the first 5 are shown as examples (some of the run's)",
     )
     add_search_flags(parser)
     parser.add_argument(
@@ -68,7 +68,8 @@ def run(args):
     model = Path(args.model) if args.model else shipped_model()
     samples, origin = _history(model)
     if args.samples:
-        samples = [line.rstrip("\n") for line in read_lines(args.samples)]
+        lines = map(str.strip, read_lines(args.samples))
+        samples = [line for line in lines if line]
     folder = export_saved_model(
         translator,
         args.to,

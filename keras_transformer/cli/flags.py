@@ -37,6 +37,19 @@ def add_model_flag(parser):
     )
 
 
+def check_arguments(*texts):
+    """Raises where an argument is no UTF-8, and Python had to make do."""
+    for text in texts:
+        try:
+            (text or "").encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"Texts must be UTF-8. Received: {text!r:.80}, with a byte "
+                f"that is not, as character {error.start + 1}. Convert it "
+                "with: iconv -f latin1 -t utf-8"
+            ) from None
+
+
 def load_translator(args):
     """The translator that `--model` names."""
     import_tensorflow()

@@ -78,7 +78,9 @@ def run(args):
         if ":" in host:
             host = f"[{host}]"
         address = f"http://{host}:{port}"
-        serve(servable, listener, limits, lambda: _announce(servable, address))
+        announce = partial(_announce, servable, address)
+        if not serve(servable, listener, limits, announce):
+            raise KeyboardInterrupt  # twice
     print("Stopped. Every request has its answer.")
 
 

@@ -12,6 +12,7 @@ from keras_transformer.cli.flags import (
     add_model_flag,
     add_search_flags,
     beam_size,
+    check_arguments,
     load_translator,
 )
 from keras_transformer.cli.output import open_output
@@ -130,6 +131,7 @@ def _add_sampling_flags(parser):
 
 
 def run(args):
+    check_arguments(*args.sentences, args.prefix)
     chunks = _chunks_of(args)
     options = {
         "beam_size": beam_size(args, args.n_best),

@@ -249,7 +249,8 @@ class Signatures(tf.Module):
     def _texts(self, ids):
         """Text of (batch, num_results, length): unknown pieces have none."""
         shape = tf.shape(ids)
-        ids = tf.where(ids > END, ids, PADDING)
+        size = self._translator.target_tokenizer.vocabulary_size
+        ids = tf.where((ids > END) & (ids < size), ids, PADDING)
         texts = self._translator.target_tokenizer.detokenize(
             tf.reshape(ids, (-1, shape[2]))
         )

@@ -86,6 +86,7 @@ class Api:
                 "signatures": sorted(self._servable.signatures),
                 "examples": self._servable.examples,
                 "max_characters": self._limits.max_characters,
+                "max_source_length": self._servable.max_source_length,
             }
         )
 
@@ -132,6 +133,8 @@ class Api:
     async def _post(self, request, name, version, label, verb):
         start = time.perf_counter()
         body = await self._read_body(request)
+        encoding = request.headers.get("content-encoding", "identity")
+        body = rest.unpack(body, encoding, self._limits.max_body_bytes)
         parsed = rest.parse(body)
         if not self._is_known(name, version, label):
             which = f"Latest({name})"
@@ -220,11 +223,7 @@ async def _read_up_to(request, limit):
     if size > limit:
         # What was read until here was thrown away: a client listens only
         # after it has sent all.
-        raise RestError(
-            413,
-            f"A body may hold {limit} bytes. Received: more. Send fewer or "
-            "shorter texts.",
-        )
+        raise rest.too_large(limit)
     return b"".join(chunks)
 
 

@@ -83,13 +83,24 @@ class Batcher:
                 f"{counts}. Send as many of each."
             )
         self._queue.enter(rows)
+        call = None
         try:
             if self._signature.joins and rows:
                 return await self._joined(inputs, rows)
-            async with self._alone:
-                return await self._call(inputs, rows)
+            await self._alone.acquire()
+            call = asyncio.create_task(self._call(inputs, rows))
+            call.add_done_callback(lambda call: self._end_alone(call, rows))
+            return await asyncio.shield(call)
         finally:
-            self._queue.leave(rows)
+            if call is None:
+                self._queue.leave(rows)
+
+    def _end_alone(self, call, rows):
+        """Only now: a thread runs on, also when its client is gone."""
+        self._alone.release()
+        self._queue.leave(rows)
+        if not call.cancelled():
+            call.exception()  # nobody may be left to hear of it
 
     async def _joined(self, inputs, count):
         request = _Request(inputs, count)

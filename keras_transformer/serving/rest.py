@@ -6,6 +6,7 @@ Words that clients may look for in an error are TF Serving's own.
 import base64
 import binascii
 import json
+import zlib
 
 import numpy as np
 
@@ -20,6 +21,47 @@ class RestError(Exception):
 
 def bad_request(message):
     return RestError(400, message)
+
+
+def too_large(limit):
+    return RestError(
+        413,
+        f"A body may hold {limit} bytes. Received: more. Send fewer or "
+        "shorter texts.",
+    )
+
+
+def unpack(body, encoding, limit):
+    """The body of a request; gzip is undone, as by TF Serving.
+
+    Args:
+        body: Bytes.
+        encoding: The request's Content-Encoding.
+        limit: Most bytes that it may unpack to.
+    """
+    if encoding.lower() == "identity":
+        return body
+    if encoding.lower() != "gzip":
+        raise bad_request(
+            "The Content-Encoding must be gzip, or none. Received: "
+            f"{encoding}. Send the body as it is."
+        )
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = stream.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise bad_request(
+            f"A body sent as gzip must be gzip. Received: other bytes ({error})"
+            ". Leave Content-Encoding out, or compress it."
+        ) from None
+    if len(unpacked) > limit:
+        raise too_large(limit)
+    if not stream.eof:
+        raise bad_request(
+            "A body sent as gzip must be whole. Received: its first "
+            f"{len(body)} bytes. Send it again."
+        )
+    return unpacked
 
 
 def parse(body):

@@ -85,6 +85,7 @@ class Servable:
         signatures: A `Signature` for each name.
         definitions: The same as JSON has them, for the metadata.
         examples: Some sentences to try.
+        max_source_length: How many pieces of a text it reads, if known.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Servable:
     signatures: dict
     definitions: dict
     examples: list
+    max_source_length: int | None = None
 
     def warm_up(self):
         """Calls each signature of texts once: first calls take longer."""
@@ -166,6 +168,10 @@ def _load_saved_model(folder, examples):
         signatures={name: Signature(model, name) for name in model.signatures},
         definitions=_definitions(folder),
         examples=examples,
+        max_source_length=_read(
+            folder / "assets.extra" / "metadata.json",
+            lambda about: about["settings"]["max_source_length"],
+        ),
     )
     if not servable.signatures:
         raise ValueError(
@@ -201,16 +207,24 @@ def _definitions(folder):
 
 def _examples(folder):
     """Sentences that the exporter or the training run kept."""
-    for file, read in (
-        ("assets.extra/metadata.json", lambda about: about["samples"]),
-        ("result.json", lambda result: [s[0] for s in result["samples"]]),
-    ):
-        try:
-            text = (folder / file).read_text("utf-8")
-            return read(json.loads(text))[:5]
-        except (OSError, ValueError, LookupError):
-            continue
-    return []
+    found = _read(
+        folder / "assets.extra" / "metadata.json",
+        lambda about: about["samples"][:5],
+    )
+    if found is None:
+        found = _read(
+            folder / "result.json",
+            lambda result: [source for source, *_ in result["samples"][:5]],
+        )
+    return found or []
+
+
+def _read(path, choose):
+    """What a JSON file says of something, or None."""
+    try:
+        return choose(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _sentence(error):

@@ -41,6 +41,9 @@ def serve(servable, listener, limits=None, ready=None):
         listener: A socket that `bind` made.
         limits: `Limits`.
         ready: A function that is called when the server answers.
+
+    Returns:
+        Whether all got their answer: not if it was told twice.
     """
     app = make_app(servable, limits)
     config = uvicorn.Config(
@@ -54,7 +57,9 @@ def serve(servable, listener, limits=None, ready=None):
         server_header=False,
         timeout_keep_alive=75,
     )
-    _Server(config, app.state, ready).run([listener])
+    server = _Server(config, app.state, ready)
+    server.run([listener])
+    return not server.force_exit
 
 
 class _Server(uvicorn.Server):

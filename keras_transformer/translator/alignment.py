@@ -1,6 +1,7 @@
 """Which word comes from which: read off the decoder's attention."""
 
 import re
+from itertools import groupby
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def word_shares(pieces):
     """`(words, pieces)`: the share of a piece that belongs to a word.
 
     A piece with a no-break space inside belongs to several words. Spaces alone
-    belong to none.
+    belong to none, and neither do the bytes of one.
 
     >>> word_shares(["ein", "▁Ha", "us", "▁", "▁10\xa0€"])
     array([[1. , 0. , 0. , 0. , 0. ],
@@ -62,9 +63,9 @@ def word_shares(pieces):
            [0. , 0. , 0. , 0. , 0.5]])
     """
     touched, count, inside = [], 0, False
-    for piece in pieces:
+    for surface in _surfaces(pieces):
         words = set()
-        for character in _surface(piece):
+        for character in surface:
             if character.isspace():
                 inside = False
                 continue
@@ -77,9 +78,15 @@ def word_shares(pieces):
     return shares
 
 
-def _surface(piece):
-    """The characters of a piece; a byte above ASCII is a part of a letter."""
-    if byte := _BYTE.fullmatch(piece):
-        code = int(byte[1], 16)
-        return chr(code) if code < 128 else "x"
-    return piece.replace("▁", " ")
+def _surfaces(pieces):
+    """The characters of each piece; of a byte, the one that it is a part of."""
+    surfaces = []
+    for are_bytes, run in groupby(pieces, lambda p: bool(_BYTE.fullmatch(p))):
+        if not are_bytes:
+            surfaces += [piece.replace("▁", " ") for piece in run]
+            continue
+        codes = bytes(int(_BYTE.fullmatch(piece)[1], 16) for piece in run)
+        for character in codes.decode("utf-8", "surrogateescape"):
+            size = len(character.encode("utf-8", "surrogateescape"))
+            surfaces += [character] * size
+    return surfaces

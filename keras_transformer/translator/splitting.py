@@ -18,6 +18,7 @@ _ABBREVIATION = re.compile(
 )
 _CLAUSE_END = re.compile(r"[;:,–—](?P<space>\s+)|[；：，、](?P<none>)")
 _SPACE = re.compile(r"(?P<space>\s+)")
+_WIDE_END = re.compile(r"[。！？；：，、][」』”’）]*$")
 
 
 def split_text(text, fits):
@@ -44,6 +45,21 @@ def split_text(text, fits):
         for sentence, gap in _cut(text, _sentence_ends(text))
         for half in _halved(sentence, gap, fits)
     ]
+
+
+def target_gap(target, source, gap):
+    """What stands between the translation of a part and of the next one.
+
+    It is the gap between the parts. After a mark that has no space behind it
+    in the language of the source, it is a space, if the translation has another
+    mark.
+
+    >>> target_gap("This is it.", "就是它。", "")
+    ' '
+    """
+    if not gap and target and _WIDE_END.search(source):
+        return "" if _WIDE_END.search(target) else " "
+    return gap
 
 
 def _sentence_ends(text):

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transformer.translator.splitting import target_gap
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -71,8 +73,11 @@ def join(parts, n_bests):
 def _join(parts, translations):
     if len(translations) == 1:
         return translations[0]
-    gaps = [gap for _, gap in parts]
-    targets = [t.text + gap for t, gap in zip(translations, gaps)]
+    targets = [
+        t.text + target_gap(t.text, *part)
+        for t, part in zip(translations, parts[:-1])
+    ]
+    targets.append(translations[-1].text + parts[-1][1])
     alignment = None
     if translations[0].alignment is not None:
         source_offsets = _word_offsets([text + gap for text, gap in parts])

@@ -164,7 +164,7 @@ class Translator:
         ids = {"source_ids": sources}
         if prefix is not None:
             ids["prefix_ids"] = self._prefixes(prefix, parts)
-            check_prefixes(ids, max_extra_length)
+            check_prefixes(texts, ids, max_extra_length)
         nothing = Translation("", 0.0, [], alignment=[] if attention else None)
         n_bests = [[nothing]] * len(texts)
         blank = [row for row, text in enumerate(texts) if not text.strip()]
@@ -294,9 +294,10 @@ class Translator:
 
         def fits(text):
             limit = self.max_source_length
-            # A piece has at least one byte, a character at most four.
+            # A piece has at least one byte, a character at most four; half of
+            # a pair of surrogates becomes nine.
             return (
-                4 * len(text) <= limit
+                9 * len(text) <= limit
                 or len(self.source_tokenizer.tokenize(text)) <= limit
             )
 
@@ -324,8 +325,10 @@ class Translator:
 
     def _read(self, sources, found, attention):
         """For each source its translations, best first."""
+        # A model may have rows beyond the vocabulary, which mean nothing.
+        pieces = range(END + 1, self.target_tokenizer.vocabulary_size)
         hypotheses = [
-            (row, [i for i in ids if i > END], score)
+            (row, [i for i in ids if i in pieces], score)
             for row, (_, n_best, scores) in enumerate(
                 zip(  # a compiled batch has rows beyond the sources
                     sources,

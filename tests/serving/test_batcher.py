@@ -181,3 +181,26 @@ def test_signatures_of_padded_outputs_are_called_for_each_request():
     model = Model(joins=False)
     run(two())
     assert sorted(model.calls) == [["a", "b"], ["c"]]
+
+
+def test_a_call_of_its_own_keeps_its_place_when_its_client_is_gone():
+    async def leave():
+        batch = batcher(model)
+        asked = [asyncio.create_task(ask(batch, text)) for text in "abcd"]
+        while len(model.calls) < 2:
+            await asyncio.sleep(0.001)
+        for each in asked[:3]:  # two that run, and one that waits
+            each.cancel()
+        await asyncio.sleep(0.05)
+        assert model.calls == [["a"], ["b"]]
+        assert batch._queue.rows == 3
+        model.hold["a"].set()
+        assert await asked[3] == ["D"]
+        model.hold["b"].set()
+        while batch._queue.rows:
+            await asyncio.sleep(0.001)
+        assert model.calls == [["a"], ["b"], ["d"]]
+
+    hold = {text: threading.Event() for text in "ab"}
+    model = Model(joins=False, hold=hold)
+    run(leave())

@@ -191,6 +191,48 @@ def test_a_busy_server_may_be_asked_again(page):
     )
 
 
+def test_a_text_that_the_model_cannot_read_to_its_end_is_said_so(page):
+    cut = "!document.querySelector('#cut').hidden"
+    translated(page, "one two three")
+    assert not page.run(cut)
+    page.type("#text", "word " * 40)
+    page.wait(cut)
+    assert "reads 30 pieces at once" in page.text("#cut")
+    translated(page)
+    assert not page.run(cut)
+
+
+def test_what_was_refused_for_one_translation_is_not_said_of_the_next(page):
+    translated(page)
+    page.run(
+        "(fetch => window.fetch = (address, options) => fetch(address, "
+        "options.body.includes('?') ? {...options, body: '{}'} : options)"
+        ")(fetch)"
+    )
+    page.run("document.querySelectorAll('#nbest input')[1].click()")
+    page.wait("!document.querySelector('#message').hidden")
+    page.run("document.querySelectorAll('#nbest input')[2].click()")
+    page.wait(LINES)
+    assert page.run("document.querySelector('#message').hidden")
+
+
+def test_a_browser_that_keeps_nothing_translates(page, server):
+    script = page.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="Object.defineProperty(window, 'localStorage', "
+        "{ get() { throw new DOMException('', 'SecurityError'); } })",
+    )
+    page.open(f"http://{server.address}/")
+    page.wait("document.querySelector('#model').textContent")
+    translated(page)
+    theme = "document.documentElement.dataset.theme"
+    before = page.run(theme)
+    page.run("document.querySelector('#theme').click()")
+    assert page.run(theme) != before
+    page.call("Page.removeScriptToEvaluateOnNewDocument", **script)
+    page.open(f"http://{server.address}/")
+
+
 def test_a_silent_server_is_said_so_and_forgiven(page):
     translated(page)
     page.call("Network.enable")

@@ -1,6 +1,8 @@
 """The server answers as TF Serving documents it."""
 
 import base64
+import contextlib
+import gzip
 import json
 
 import pytest
@@ -289,6 +291,32 @@ def test_too_large_a_body_gets_413(server, size):
     body = json.dumps({"instances": ["a" * size]})
     status, answer = server.ask("POST", "/v1/models/toy:predict", body)
     assert (status, list(answer)) == (413, ["error"])
+
+
+def send(server, body, encoding):
+    headers = {"Content-Encoding": encoding}
+    connection = server.connect()
+    with contextlib.closing(connection):
+        connection.request("POST", "/v1/models/toy:predict", body, headers)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+
+
+def test_gzipped_bodies_are_read(server):
+    packed = gzip.compress(json.dumps({"instances": ["abc"]}).encode())
+    status, answer = send(server, packed, "gzip")
+    assert status == 200
+    assert answer["predictions"][0]["translation"] == "cba"
+    bomb = gzip.compress(json.dumps({"instances": ["a" * 10**6]}).encode())
+    for body, encoding, expected in (
+        (b"{}", "gzip", (400, "must be gzip")),
+        (packed[:-5], "gzip", (400, "must be whole")),
+        (packed, "br", (400, "Received: br")),
+        (bomb, "gzip", (413, "may hold 20000 bytes")),
+    ):
+        status, answer = send(server, body, encoding)
+        assert status == expected[0]
+        assert expected[1] in answer["error"]
 
 
 def test_the_largest_text_is_answered(server):

@@ -111,6 +111,24 @@ def test_ctrl_c_ends_well(toy_folder):
     assert "Every request has its answer" in server.said
 
 
+@pytest.mark.slow
+def test_a_second_ctrl_c_ends_at_once(toy_folder):
+    def ask_in_vain():
+        body = {"signature_name": "loop", "inputs": [600_000]}
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            server.ask("POST", PATH, body)
+
+    with Server(toy_folder) as server:
+        thread = threading.Thread(target=ask_in_vain)
+        thread.start()
+        time.sleep(1)
+        server.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert server.stop(signal.SIGINT) == 130
+        thread.join()
+    assert "Every request has its answer" not in server.said
+
+
 def _calls(server):
     """Calls of the model, of one request or of several that were joined."""
     _, page = server.ask("GET", "/monitoring/prometheus/metrics")

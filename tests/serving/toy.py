@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import tensorflow as tf
 
 NUM_LAYERS, NUM_HEADS, NUM_RESULTS = 2, 3, 3
+MAX_WORDS = 30  # that attention reads
 
 
 class Toy(tf.Module):
@@ -35,7 +36,8 @@ class Toy(tf.Module):
         tf.debugging.assert_equal(
             tf.size(text), tf.size(translation), "as many of both"
         )
-        source, target = _words(text), _words(translation)
+        source = _words(text)[:, : MAX_WORDS + 1]
+        target = _words(translation)
         shape = (
             tf.size(text),
             NUM_LAYERS,
@@ -122,6 +124,10 @@ def write_toy(folder):
         ),
     }
     tf.saved_model.save(toy, f"{folder}/toy/7", signatures=signatures)
+    about = {"samples": [], "settings": {"max_source_length": MAX_WORDS}}
+    extra = folder / "toy" / "7" / "assets.extra"
+    extra.mkdir()
+    (extra / "metadata.json").write_text(json.dumps(about))
     return folder
 
 

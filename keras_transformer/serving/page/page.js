@@ -22,9 +22,15 @@ function make(tag, attributes = {}, ...children) {
 /* Light and dark. */
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
+let chosenTheme;
+try {
+  chosenTheme = localStorage.theme;
+} catch {
+  // The browser keeps nothing: the choice holds for this visit.
+}
 
 function showTheme() {
-  const theme = localStorage.theme ?? (dark.matches ? "dark" : "light");
+  const theme = chosenTheme ?? (dark.matches ? "dark" : "light");
   document.documentElement.dataset.theme = theme;
   const other = theme === "dark" ? "Light" : "Dark";
   byId("theme").textContent = `◐ ${other}`;
@@ -34,8 +40,13 @@ function showTheme() {
 
 byId("theme").onclick = () => {
   const isDark = document.documentElement.dataset.theme === "dark";
-  localStorage.theme = isDark ? "light" : "dark";
+  chosenTheme = isDark ? "light" : "dark";
   showTheme();
+  try {
+    localStorage.theme = chosenTheme;
+  } catch {
+    // As above.
+  }
 };
 dark.onchange = showTheme;
 
@@ -74,6 +85,7 @@ async function predict(signature_name, inputs, signal) {
 
 const text = byId("text");
 let timer; // of the pause after a key
+let retry; // of the next question to a silent server
 let running = new AbortController();
 
 function currentText() {
@@ -164,8 +176,12 @@ function showBest(source, found) {
 async function choose(source, said) {
   byId("translation").textContent = said;
   byId("copy").hidden = !said || !navigator.clipboard; // https, localhost
+  byId("cut").hidden = true;
+  complain("");
   showCurl(source);
   const { signal } = running;
+  const isCurrent = () =>
+    !signal.aborted && byId("translation").textContent === said;
   if (!said || !server.signatures.includes("attention")) {
     byId("attention").hidden = true;
     return;
@@ -173,13 +189,24 @@ async function choose(source, said) {
   try {
     const inputs = { text: [source], translation: [said] };
     const looks = await predict("attention", inputs, signal);
-    const isStale = signal.aborted || byId("translation").textContent !== said;
-    if (!isStale) showAttention(looks);
+    if (isCurrent()) {
+      showAttention(looks);
+      showCut(looks);
+    }
   } catch (error) {
-    if (signal.aborted) return;
+    if (!isCurrent()) return;
     byId("attention").hidden = true;
     failed(error);
   }
+}
+
+/** Says so where the model has read as much as it can. */
+function showCut({ source_length }) {
+  const most = server.max_source_length;
+  byId("cut").hidden = !most || source_length[0] <= most; // it counts the end
+  byId("cut").textContent =
+    `The model reads ${most} pieces at once, so that the end of this text may ` +
+    "be missing here. Translate it in parts.";
 }
 
 function settle() {
@@ -190,6 +217,7 @@ function clear() {
   settle();
   complain("");
   byId("translation").textContent = "";
+  byId("cut").hidden = true;
   byId("time").textContent = "";
   byId("copy").hidden = true;
   byId("others").hidden = true;
@@ -222,15 +250,12 @@ function failed(error) {
     "The server does not answer. Is keras-transformer serve still running? " +
       "This page goes on when it is back.",
   );
-  setTimeout(askAgain, RETRY);
+  askLater();
 }
 
-async function askAgain() {
-  try {
-    await start();
-  } catch {
-    setTimeout(askAgain, RETRY);
-  }
+function askLater() {
+  clearTimeout(retry);
+  retry = setTimeout(() => start().catch(askLater), RETRY);
 }
 
 /* Attention: pieces left and right, lines between them, and a map of all. */
