@@ -8,6 +8,7 @@ import pytest
 
 from keras_transformer import TransformerSchedule, plots
 from tests import reference
+from tests.serving.browser import CHROMIUM, open_page
 
 ROWS = ["ein", "▁Haus", "</s>"]
 COLUMNS = ["a", "▁$5", "▁x$", "</s>"]
@@ -79,6 +80,42 @@ def test_a_page_holds_all_it_needs(weights, tmp_path):
     np.testing.assert_allclose(
         numbers.reshape(found["shape"]) / 255, weights, atol=0.5 / 255 + 1e-9
     )
+
+
+def test_a_curve_shows_losses_and_scores(drawn, tmp_path):
+    rows = [
+        {"step": 10, "loss": 3.0, "val_loss": 3.5, "bleu": 1.5, "chrf": 9.0},
+        {"step": 20, "loss": 2.5, "val_loss": 3.25, "bleu": 4.0, "chrf": 12.0},
+    ]
+    plots.learning_curve(rows, tmp_path / "curve.png")
+    lines = [line for axes in drawn for line in axes.lines]
+    shown = [list(map(float, line.get_ydata())) for line in lines]
+    for name in ("loss", "val_loss", "bleu"):
+        assert [row[name] for row in rows] in shown
+    assert all(list(line.get_xdata()) == [10, 20] for line in lines)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_the_attention_page_shows_what_is_chosen(weights, tmp_path):
+    path = tmp_path / "page.html"
+    maps = {"memory": (weights, ROWS, COLUMNS)}
+    plots.attention_page(maps, path, "a → b", layer=1, head=0)
+    with open_page(path.as_uri(), tmp_path / "profile") as page:
+        cells = "document.querySelectorAll('#map td:not(:first-child)').length"
+        assert page.run(cells) > 0
+        page.run(
+            "document.querySelector('#rows span')"
+            ".dispatchEvent(new MouseEvent('mouseenter'))"
+        )
+        assert "→" in page.text("#hint")
+        heads = "document.querySelectorAll('#head button')"
+        page.run(f"{heads}[2].focus()")
+        page.run(f"{heads}[2].click()")
+        pressed = f"[...{heads}].map(b => b.getAttribute('aria-pressed'))"
+        assert page.run(pressed).index("true") == 2
+        # The keyboard is where it was.
+        assert page.run(f"document.activeElement === {heads}[2]")
+        assert page.complaints == []
 
 
 def test_a_curve_of_text_is_that_of_its_numbers(tmp_path):

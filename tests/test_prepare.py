@@ -275,6 +275,22 @@ def test_the_command_line_prepares(here, corpus, capsys):
     assert texts("out") == PAIRS
 
 
+def test_the_flags_are_the_arguments(here, corpus):
+    flags = ["--separate-vocabularies", "--no-clean", "--swap"]
+    flags += ["--max-ratio=5", "--max-characters=900"]
+    flags += ["--vocabulary-size=300", "--train", corpus["train"]]
+    assert main(["prepare", "out", *flags]) == 0
+    settings = load_prepared("out").manifest["settings"]
+    expected = {
+        "shared_vocabulary": False,
+        "clean": False,
+        "swap": True,
+        "max_ratio": 5.0,
+        "max_characters": 900,
+    }
+    assert expected.items() <= settings.items()
+
+
 def test_the_command_line_counts_copies_apart(here, corpus, capsys):
     code = main(
         ["prepare", "out", "--train", corpus["train"], "--dev", corpus["dev"]]

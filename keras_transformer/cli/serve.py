@@ -80,7 +80,8 @@ def run(args):
         address = f"http://{host}:{port}"
         announce = partial(_announce, servable, address)
         if not serve(servable, listener, limits, announce):
-            raise KeyboardInterrupt  # twice
+            print("Stopped at once.", flush=True)
+            os._exit(130)  # Python would wait for calls of the model
     print("Stopped. Every request has its answer.")
 
 

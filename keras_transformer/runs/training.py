@@ -408,6 +408,14 @@ class Run:
             f"an epoch, {plan.real_share:.0%} of them real tokens, "
             f"{devices.num_replicas(self.strategy)} replica(s)."
         )
+        warmup_steps = self.settings.warmup_steps
+        if self.total_steps and 2 * self.total_steps < warmup_steps:
+            self.say(
+                f"The learning rate rises for {warmup_steps:,} updates, and "
+                f"this run has {self.total_steps:,}: it will stay small. Give "
+                f"--warmup-steps {max(1, self.total_steps // 4)} or so, and a "
+                "run folder of its own."
+            )
 
     def _validate(self, logs, watch):
         row = {

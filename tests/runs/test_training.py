@@ -19,6 +19,7 @@ import pytest
 import keras_transformer
 from keras_transformer import cli, prepare
 from keras_transformer.translator import load
+from tests.training.processes import start_workers
 
 TINY = [
     "--train",
@@ -110,12 +111,18 @@ def test_the_result_loads_and_translates(finished):
     assert translator.translate(["", "two"])[0].text == ""
 
 
-def test_a_finished_run_goes_on_when_given_more_steps(finished, capsys):
-    before = weights(finished / "averaged")
-    flags = ["--run-folder", str(finished), *TINY]
+@pytest.fixture
+def copied(finished, tmp_path):
+    """The same run, to go on with."""
+    return shutil.copytree(finished, tmp_path / "copied")
+
+
+def test_a_finished_run_goes_on_when_given_more_steps(copied, capsys):
+    before = weights(copied / "averaged")
+    flags = ["--run-folder", str(copied), *TINY]
     assert cli.main(["train", *flags, "--steps=16"]) == 0
     assert "Going on at step 12" in capsys.readouterr().out
-    after = weights(finished / "averaged")
+    after = weights(copied / "averaged")
     assert max(np.abs(a - b).max() for a, b in zip(before, after)) > 1e-6
 
 
@@ -201,26 +208,26 @@ def test_bad_settings_get_a_sentence(tmp_path, capsys, flags, words):
     assert not (tmp_path / "run" / "settings.toml").exists()
 
 
-def test_a_run_that_ends_where_it_was_stopped_keeps_all_updates(finished):
-    newest = max((finished / "checkpoints").iterdir())
+def test_a_run_that_ends_where_it_was_stopped_keeps_all_updates(copied):
+    newest = max((copied / "checkpoints").iterdir())
     stopped = newest.with_name(newest.name.replace("step", "stopped"))
     newest.rename(stopped)
     step = int(newest.stem.removeprefix("step-"))
-    flags = ["--run-folder", str(finished), *TINY, f"--steps={step}"]
+    flags = ["--run-folder", str(copied), *TINY, f"--steps={step}"]
     assert cli.main(["train", *flags]) == 0
     assert newest.exists()
     assert not stopped.exists()
 
 
-def test_a_run_that_was_stopped_early_may_end_there(finished, capsys):
+def test_a_run_that_was_stopped_early_may_end_there(copied, capsys):
     """With no checkpoint but the one of a Ctrl-C."""
-    for path in (finished / "checkpoints").iterdir():
+    for path in (copied / "checkpoints").iterdir():
         name = path.name.replace("step", "stopped")
         path.rename(path.with_name(name))
-    flags = ["--run-folder", str(finished), *TINY, "--steps=2"]
+    flags = ["--run-folder", str(copied), *TINY, "--steps=2"]
     assert cli.main(["train", *flags]) == 0
     assert "nan" not in capsys.readouterr().out
-    assert all(np.all(np.isfinite(w)) for w in weights(finished / "averaged"))
+    assert all(np.all(np.isfinite(w)) for w in weights(copied / "averaged"))
 
 
 def test_epochs_end_with_a_whole_call_of_the_graph(tmp_path):
@@ -229,6 +236,32 @@ def test_epochs_end_with_a_whole_call_of_the_graph(tmp_path):
     assert cli.main(["train", *flags, "--epochs=0.1"]) == 0
     result = json.loads((folder / "result.json").read_text())
     assert result["step"] == 4
+
+
+def test_a_run_ends_by_the_clock(tmp_path):
+    folder = tmp_path / "run"
+    flags = ["--run-folder", str(folder), *TINY, "--minutes=0.001"]
+    assert cli.main(["train", *flags]) == 0
+    result = json.loads((folder / "result.json").read_text())
+    assert result["step"] >= 1
+    assert result["minutes"] >= 0.001
+    assert list((folder / "checkpoints").glob("step-*"))
+    assert (folder / "metrics.csv").read_text().count("\n") == 2
+
+
+def test_a_run_ends_when_nothing_gets_better(tmp_path):
+    folder = tmp_path / "run"
+    # So small a rate that nothing is learned.
+    flags = ["--run-folder", str(folder), *TINY, "--learning-rate-scale=1e-9"]
+    assert cli.main(["train", *flags, "--steps=400", "--patience=2"]) == 0
+    result = json.loads((folder / "result.json").read_text())
+    assert result["step"] == 12  # the first is the best, and two more
+
+
+def test_a_warm_up_longer_than_the_run_is_said_so(tmp_path, capsys):
+    flags = ["--run-folder", str(tmp_path / "run"), *TINY, "--steps=2"]
+    assert cli.main(["train", *flags]) == 0
+    assert "--warmup-steps" in capsys.readouterr().out
 
 
 def test_other_lines_in_the_file_that_a_run_began_with(tmp_path, capsys):
@@ -285,21 +318,21 @@ def finished_twin(tmp_path_factory):
 @pytest.mark.slow
 def test_killed_ten_times_a_run_ends_with_the_same_weights(tmp_path):
     whole = tmp_path / "whole"
-    process = start(whole, "--steps=160")
+    process = start(whole, "--steps=240")
     wait_for(process, "Wrote")
     assert process.wait(60) == 0
 
     chance = random.Random(3)
     folder = tmp_path / "killed"
     for _ in range(10):
-        process = start(folder, "--steps=160")
+        process = start(folder, "--steps=240")
         # Somewhere behind a validation: in a step, in a translation, or while
         # a file is written.
         wait_for(process, r"^step \d+:")
         time.sleep(chance.random() * 0.5)
         process.kill()
         assert process.wait(60) == -signal.SIGKILL
-    process = start(folder, "--steps=160")
+    process = start(folder, "--steps=240")
     wait_for(process, "Wrote")
     assert process.wait(60) == 0
     for ours, theirs in zip(weights(folder), weights(whole)):
@@ -319,6 +352,29 @@ def test_a_run_on_two_devices(tmp_path):
     lines = wait_for(process, "Wrote")
     assert process.wait(60) == 0
     assert any("2 replica(s)" in line for line in lines)
+    assert load(tmp_path / "run").translate("two").score < 0
+
+
+@pytest.mark.slow
+def test_two_workers_train_one_run_and_go_on_with_it(tmp_path):
+    prepare(
+        tmp_path / "data",
+        train=["numbers:0-999"],
+        dev=["numbers:0-999"],
+        vocabulary_size=300,
+    )
+    flags = ["train", tmp_path / "data", "--run-folder", tmp_path / "run"]
+    flags += TINY[TINY.index("--num-layers=1") :]
+    for steps, announced in ((4, "Training"), (8, "Going on at step 4")):
+        workers = start_workers(
+            "keras_transformer.cli", *[[*flags, f"--steps={steps}"]] * 2
+        )
+        printed = [worker.communicate(timeout=240)[0] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0, 0], printed
+        assert announced in printed[0]
+        assert "2 replica(s)" in printed[0]
+    with open(tmp_path / "run" / "metrics.csv", newline="") as file:
+        assert [row["step"] for row in csv.DictReader(file)] == ["4", "8"]
     assert load(tmp_path / "run").translate("two").score < 0
 
 

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import gzip
 import json
+import time
 
 import pytest
 
@@ -291,6 +292,32 @@ def test_too_large_a_body_gets_413(server, size):
     body = json.dumps({"instances": ["a" * size]})
     status, answer = server.ask("POST", "/v1/models/toy:predict", body)
     assert (status, list(answer)) == (413, ["error"])
+
+
+def test_too_large_an_answer_is_refused(server):
+    inputs = {"text": ["a " * 250], "translation": ["b " * 250]}
+    status, answer = server.predict(signature_name="attention", inputs=inputs)
+    assert status == 400
+    assert "An answer may hold 20000 values" in answer["error"]
+
+
+def test_who_comes_to_a_full_queue_may_come_again(server):
+    body = json.dumps({"signature_name": "loop", "inputs": [100_000] * 50})
+    connections = [server.connect() for _ in range(4)]
+    for connection in connections:
+        connection.request("POST", "/v1/models/toy:predict", body)
+    while "\nkeras_transformer_queue_rows 200" not in server.ask(*METRICS)[1]:
+        time.sleep(0.01)
+    late = server.connect()
+    late.request("POST", "/v1/models/toy:predict", '{"instances": ["a"]}')
+    response = late.getresponse()
+    assert response.status == 503
+    assert response.headers["Retry-After"] == "1"
+    assert "The queue has room for 200 rows" in response.read().decode()
+    for connection in (late, *connections):
+        if connection is not late:
+            assert connection.getresponse().status == 200
+        connection.close()
 
 
 def send(server, body, encoding):

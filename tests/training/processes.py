@@ -11,8 +11,10 @@ HERE = Path(__file__).parent
 
 
 def start(script, *arguments, **environment):
+    """A script of this folder, or a module by its dotted name."""
+    program = [HERE / script] if script.endswith(".py") else ["-m", script]
     return subprocess.Popen(
-        [sys.executable, HERE / script, *map(str, arguments)],
+        [sys.executable, *program, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
