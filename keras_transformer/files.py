@@ -1,7 +1,10 @@
 """Files that are whole, or not there."""
 
+import errno
 import json
 import os
+import shutil
+import uuid
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +22,17 @@ def replacing(path):
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def remove_folder(folder):
+    """Removes it under another name, so that nobody finds half of it."""
+    folder = Path(folder)
+    doomed = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.removed")
+    try:
+        os.replace(folder, doomed)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(doomed, ignore_errors=True)
 
 
 @contextmanager
@@ -41,6 +55,8 @@ def reading(folder, *errors):
         UnicodeDecodeError,
         *errors,
     ) as error:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.EACCES):
+            raise
         raise ValueError(
             f"{folder} must be whole to be read. Received: one with something "
             f"missing or damaged ({type(error).__name__}: "

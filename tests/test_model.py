@@ -81,6 +81,19 @@ def test_encode_and_cached_decode_give_what_call_gives(batch, arguments):
         np.testing.assert_allclose(
             step[:, 0][real], at_once[:, i][real], atol=1e-5
         )
+    # Several at once, as a prefix that is given; the place in any type.
+    cache = model.make_cache(memory, max_length=8)
+    for i in (0, 3):
+        step, cache = model.decode(
+            batch["target_ids"][:, i : i + 3],
+            None,
+            cache=cache,
+            cache_index=np.int64(i),
+        )
+        real = batch["target_ids"][:, i : i + 3] != 0
+        np.testing.assert_allclose(
+            np.asarray(step)[real], at_once[:, i : i + 3][real], atol=1e-5
+        )
     assert encoder_scores[-1].shape == (3, 2, 7, 7)
     assert scores[-1]["memory"].shape == (3, 2, 1, 7)
     assert len(scores) == len(model.decoder_layers)

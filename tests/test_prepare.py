@@ -355,7 +355,7 @@ def test_blank_dev_files_get_a_sentence(here, corpus, capsys):
     assert "The dev source must hold pairs" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("writes", [1, 5, 9, 13, 17])
+@pytest.mark.parametrize("writes", [0, 1, 5, 9, 13, 17])
 def test_a_full_disk_gets_a_sentence_and_leaves_nothing(
     here, corpus, capsys, monkeypatch, writes
 ):

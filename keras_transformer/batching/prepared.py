@@ -37,7 +37,7 @@ from keras_transformer.batching.spool import (
 )
 from keras_transformer.data.cleaning import Cleaner
 from keras_transformer.data.sources import read_pairs, source_files
-from keras_transformer.files import reading
+from keras_transformer.files import reading, remove_folder
 from keras_transformer.threads import in_background, in_threads, num_cores
 from keras_transformer.tokenizer import Tokenizer
 
@@ -179,11 +179,11 @@ def prepare(
             f"Received: {output}, beside {partial.name}, which holds something "
             "else. Choose another name."
         )
-    if found != settings:
-        shutil.rmtree(partial, ignore_errors=True)
-        (partial / "work").mkdir(parents=True)
-        files.write_json(partial / "work" / "settings.json", settings)
     try:
+        if found != settings:
+            remove_folder(partial)
+            (partial / "work").mkdir(parents=True)
+            files.write_json(partial / "work" / "settings.json", settings)
         with progress_lines(verbose) as progress:
             if not (partial / "manifest.json").exists():
                 if tokenizer is not None:
@@ -191,7 +191,7 @@ def prepare(
                         each.save(partial / name)
                 _build(partial, sources, settings, progress)
     except Exception:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_folder(partial)
         raise
     # A Ctrl-C gets past the lines above, and leaves what is finished.
     shutil.rmtree(partial / "work", ignore_errors=True)

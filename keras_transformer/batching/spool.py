@@ -86,10 +86,13 @@ def _mark_duplicates(work, split, part_size=1 << 24):
     if not number:
         return 0
     marks = np.memmap(path, np.uint64, mode="r")
-    keep = np.lib.format.open_memmap(
-        work / f"{split}.keep.npy", "w+", bool, (number,)
-    )
-    keep[:] = True
+    keep = work / f"{split}.keep.npy"
+    with open(keep, "wb") as file:  # a full disk is an error here, not a crash
+        header = {"descr": "|b1", "fortran_order": False, "shape": (number,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, number, part_size):
+            file.write(b"\1" * min(part_size, number - start))
+    keep = np.load(keep, mmap_mode="r+")
     duplicates = 0
     # Equal pairs have equal hashes, so they fall into the same part.
     parts = -(-number // part_size)

@@ -61,8 +61,8 @@ def main(argv=None):
         advice = "Give a smaller beam, or shorter texts."
         if args.verb == "train":
             advice = (
-                "Give a smaller `--tokens-per-batch`, with more "
-                "`--accumulation-steps` for updates of the same size."
+                "Give more `--accumulation-steps`: the same updates in less "
+                "memory."
             )
         print(
             f"{args.verb}: The memory is not enough for this. {advice}",

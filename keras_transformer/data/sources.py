@@ -225,15 +225,17 @@ def _read_tfds(name, split):
     source_key, target_key = keys or sorted(builder.info.features)
     try:
         builder.download_and_prepare()
+    except Exception as error:  # TFDS has many, of several kinds
+        raise ValueError(
+            f"tfds:{name} could not be downloaded and prepared. TFDS says: "
+            f"{_first_sentence(error)}"
+        ) from error
+    try:
         dataset = builder.as_dataset(split=chosen)
     except (ValueError, KeyError) as error:  # an unknown split
         raise ValueError(
             f"`{chosen}` must be a split of tfds:{name}. Choose one by "
             f"tfds:{name}@SPLIT. TFDS says: {_first_sentence(error)}"
-        ) from None
-    except (OSError, tfds.download.DownloadError) as error:
-        raise ValueError(
-            f"tfds:{name} could not be downloaded: {_first_sentence(error)}"
         ) from None
     return _decoded(tfds.as_numpy(dataset), source_key, target_key)
 

@@ -14,7 +14,7 @@ def check_sizes(optional=False, **sizes):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ValueError(
                 f"`{name}` must be a whole number above zero. "
-                f"Received: {name}={size!r}. Give 1 or more."
+                f"Received: {name}={size!r}. Give an int of 1 or more."
             )
 
 

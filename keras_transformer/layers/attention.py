@@ -161,6 +161,8 @@ class MultiHeadAttention(keras.layers.Layer):
     ):
         key = value if key is None else key
         folding = axes.Folding(query, value, self.attention_axes)
+        if cache_index is not None:
+            cache_index = axes.as_index(cache_index)
         self._check_cache(query, cache, cache_index)
         key_mask = masks.combine(
             folding.fold_mask(value_mask), folding.fold_mask(key_mask)

@@ -1,6 +1,7 @@
 """Folds inputs with any number of axes into (batch, length, width) and back."""
 
 import math
+from numbers import Integral
 
 import keras
 import numpy as np
@@ -28,6 +29,14 @@ def known_values(x):
         return np.asarray(ops.convert_to_numpy(x))
     except (NotImplementedError, TypeError):
         return None
+
+
+def as_index(x):
+    """A position: a number where it is known, else an int32 tensor."""
+    if isinstance(x, Integral):
+        return int(x)
+    values = known_values(x)
+    return ops.cast(x, "int32") if values is None else int(values)
 
 
 class Folding:

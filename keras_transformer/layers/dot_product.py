@@ -4,6 +4,7 @@ All tensors are (batch, heads, length, dim), masks broadcast against (batch,
 heads, query, key).
 """
 
+import keras
 from keras import ops
 
 # Added to the scores of hidden keys. Far below any score, and still finite, so
@@ -60,9 +61,12 @@ def _weights(query, key, visible):
     query = query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
     scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
     # Half precision is too coarse for a softmax over many keys.
-    scores = ops.cast(scores, "float32")
+    scores = ops.cast(
+        scores, keras.backend.result_type(scores.dtype, "float32")
+    )
     if visible is not None:
-        scores = scores + ops.where(visible, 0.0, HIDDEN)
+        hidden = ops.where(visible, 0.0, HIDDEN)
+        scores = scores + ops.cast(hidden, scores.dtype)
     return ops.cast(ops.softmax(scores, axis=-1), query.dtype)
 
 

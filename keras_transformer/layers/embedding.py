@@ -67,6 +67,8 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         # Keras would cast it, or not, by whether the layer is called alone or
         # inside another. A softmax over a vocabulary needs float32 logits.
         kwargs["autocast"] = False
+        if kwargs.get("name") == "reverse_embeddings":
+            kwargs["initializer"] = arguments.copy_of(kwargs["initializer"])
         return super().add_weight(*args, **kwargs)
 
     def call(self, inputs, reverse=False):

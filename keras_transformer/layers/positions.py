@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.layers import arguments
-from keras_transformer.layers.axes import shape_of
+from keras_transformer.layers.axes import as_index, shape_of
 
 KINDS = ("sinusoidal", "concatenated", "learned")
 
@@ -78,6 +78,7 @@ class PositionalEncoding(keras.layers.Layer):
 
     def call(self, inputs, start_index=0, training=None):
         _, length, width = shape_of(inputs)
+        start_index = as_index(start_index)
         self.check_length(length, start_index)
         if self.kind == "learned":
             encoding = ops.slice(

@@ -19,6 +19,10 @@ class OtherData(Exception):
     """A checkpoint of a run on other data than this one's."""
 
 
+class OtherModel(Exception):
+    """A whole checkpoint of other variables than this run's."""
+
+
 class Checkpoints:
     """The checkpoints of a run, in one folder.
 
@@ -66,6 +70,7 @@ class Checkpoints:
             The state that was written with it, or `None` if there is none.
         """
         found = sorted(self._all("step", "stopped"), key=_step)[::-1]
+        damaged = []
         for path in found:
             try:
                 arrays, state = _read(path, variables, data)
@@ -75,13 +80,21 @@ class Checkpoints:
                     f"data that differs from that of {path}. Give another run "
                     "folder."
                 ) from None
+            except OtherModel as error:
+                raise ValueError(
+                    "A run goes on with the model it began with. Received: "
+                    f"{path}, which has {error}. Give another run folder."
+                ) from None
             except DAMAGE as error:
                 warn(
                     f"{path} is damaged ({error}). Going on from the one "
                     "before it."
                 )
-                path.rename(path.with_suffix(".damaged"))
+                damaged.append(path)
                 continue
+            # Not before: with no whole one, the next try shall find them, too.
+            for each in damaged:
+                each.rename(each.with_suffix(".damaged"))
             for variable, array in zip(variables, arrays):
                 variable.assign(array)
             return state
@@ -138,11 +151,15 @@ def _read(path, variables, data=None):
         state = json.loads(file[STATE].tobytes())
         if data is not None and state.get("data", data) != data:
             raise OtherData
-        arrays = [file[_key(i, v)] for i, v in enumerate(variables)]
+        keys = [_key(i, v) for i, v in enumerate(variables)]
+        for key in keys:
+            if key not in file:
+                raise OtherModel(f"no {key}")
+        arrays = [file[key] for key in keys]
     for array, variable in zip(arrays, variables):
         if array.shape != tuple(variable.shape):
-            raise ValueError(
-                f"{variable.path} has shape {array.shape}, not "
+            raise OtherModel(
+                f"{variable.path} of shape {array.shape}, not "
                 f"{tuple(variable.shape)}"
             )
     return arrays, state

@@ -33,7 +33,7 @@ from keras_transformer.training import (
 from keras_transformer.translator import Translator, load
 
 # What may change when a run goes on.
-LIMITS = ("steps", "epochs", "minutes", "patience")
+MAY_CHANGE = ("steps", "epochs", "minutes", "patience", "accumulation_steps")
 
 
 class Stopped(Exception):
@@ -249,7 +249,7 @@ class Run:
             changed = [
                 name
                 for name in now
-                if now[name] != before[name] and name not in LIMITS
+                if now[name] != before[name] and name not in MAY_CHANGE
             ]
             if changed:
                 name = changed[0]

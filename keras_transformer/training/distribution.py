@@ -91,6 +91,10 @@ class DistributedModel(Steps, keras.Model):
             )
         with self._strategy_scope():
             super().compile(*args, **kwargs)
+        if TENSORFLOW and kwargs.get("jit_compile", "auto") == "auto":
+            # On one GPU Keras would choose XLA, which compiles anew for each
+            # shape of a batch and cannot split one.
+            self.jit_compile = False
         self.accumulation_steps = accumulation_steps
         if accumulation_steps > 1:
             self._check_accumulation()
@@ -121,7 +125,13 @@ class DistributedModel(Steps, keras.Model):
                 "`accumulation_steps` needs the TensorFlow backend. "
                 f"Received: accumulation_steps={self.accumulation_steps} on "
                 f"{keras.backend.backend()}. "
-                "Give `gradient_accumulation_steps` to the optimizer."
+                "Give smaller batches."
+            )
+        if self.jit_compile:
+            raise ValueError(
+                "`accumulation_steps` cannot be compiled by XLA. Received: "
+                f"accumulation_steps={self.accumulation_steps} with "
+                "jit_compile=True. Leave one of them out."
             )
         if self.computes_own_loss:
             raise ValueError(

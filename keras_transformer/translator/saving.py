@@ -2,9 +2,9 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 
+from keras_transformer.files import remove_folder
 from keras_transformer.tokenizer import Tokenizer
 
 
@@ -16,19 +16,19 @@ def save_translator(translator, folder):
     before = folder.with_name(f".{folder.name}.before")
     for each in (folder, beside, before):
         _check_replaceable(each)
-    shutil.rmtree(beside, ignore_errors=True)
+    remove_folder(beside)
     beside.mkdir(parents=True)
     try:
         _write(translator, beside)
     except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)  # the disk may be full
+        remove_folder(beside)  # the disk may be full
         raise
     # Two renames, that a kill finds one of the two models whole.
-    shutil.rmtree(before, ignore_errors=True)
+    remove_folder(before)
     if folder.exists():
         os.replace(folder, before)
     os.replace(beside, folder)
-    shutil.rmtree(before, ignore_errors=True)
+    remove_folder(before)
 
 
 def _write(translator, folder):

@@ -383,6 +383,15 @@ def test_mixed_precision_stays_close_to_float32(rng, policy):
     close(ops.cast(output, "float32"), expected, atol=0.05)
 
 
+def test_double_precision_stays_double(rng):
+    layer = MultiHeadAttention(2, 4, dtype="float64")
+    x = rng.normal(size=(2, 5, 8))
+    outputs = np.asarray(layer(x, x, use_causal_mask=True))
+    visible = np.tril(np.ones((1, 5, 5), bool))
+    expected, _ = reference.attention(x, x, x, layer, visible)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-12, atol=1e-13)
+
+
 def test_saves_and_reloads_the_same(rng, reloaded):
     x = keras.Input((None, 8))
     y = keras.Input((None, 6))

@@ -109,3 +109,10 @@ def test_numbers_are_known_outside_of_graphs_only():
     np.testing.assert_array_equal(known_values(tf.constant([3, 4])), [3, 4])
     with pytest.raises(ValueError, match="inhomogeneous"):
         known_values([[1], [2, 3]])
+
+
+def test_an_output_of_its_own_begins_with_numbers_of_its_own():
+    layer = TokenEmbedding(20, 8, tie_weights=False)
+    layer.build((None, None))
+    first, last = layer.get_weights()
+    assert np.abs(np.ravel(first) - np.ravel(last)).max() > 0.01

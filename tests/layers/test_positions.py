@@ -48,6 +48,11 @@ def test_a_start_index_continues_the_sequence(rng, kind):
     np.testing.assert_array_equal(whole[:, 6:], rest)
     one = layer(x[:, 6:7], start_index=ops.convert_to_tensor(6))
     np.testing.assert_array_equal(whole[:, 6:7], one)
+    one = layer(x[:, 6:7], start_index=np.int64(6))
+    np.testing.assert_array_equal(whole[:, 6:7], one)
+    if kind == "learned":
+        with pytest.raises(ValueError, match="length=13, max_length=12"):
+            layer(x, start_index=np.int64(3))
 
 
 def test_learned_positions_are_a_trainable_table(rng):

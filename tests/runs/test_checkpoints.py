@@ -72,8 +72,22 @@ def test_a_run_does_not_begin_anew_over_damaged_ones(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=3)
     checkpoints.write(10, variables(10), {"step": 10})
     (tmp_path / "step-00000010.npz").write_bytes(b"no zip file")
-    with pytest.raises(ValueError, match="all 1 are damaged"):
-        checkpoints.restore(variables(0), warn=lambda text: None)
+    for _ in range(2):  # the second time, too
+        with pytest.raises(ValueError, match="all 1 are damaged"):
+            checkpoints.restore(variables(0), warn=lambda text: None)
+
+
+def test_one_of_another_model_is_not_damaged(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    checkpoints.write(10, variables(10), {"step": 10})
+    matrix, number = variables(0)
+    for others in (
+        [keras.Variable(np.zeros((3, 3))), number],
+        [number, matrix],
+    ):
+        with pytest.raises(ValueError, match="the model it began with"):
+            checkpoints.restore(others)
+    assert checkpoints.restore(variables(0)) == {"step": 10}
 
 
 def test_a_damaged_one_is_not_averaged(tmp_path):

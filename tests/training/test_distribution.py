@@ -407,3 +407,11 @@ def test_optional_inputs_may_be_absent(accumulation_steps):
 def test_bad_accumulation_steps_are_named(value):
     with pytest.raises(ValueError, match=f"accumulation_steps={value!r}"):
         compiled(direct(), accumulation_steps=value)
+
+
+def test_xla_is_for_those_who_ask(data):
+    model = compiled(direct())
+    assert model.jit_compile is False
+    assert compiled(direct(), jit_compile=True).jit_compile is True
+    with pytest.raises(ValueError, match="cannot be compiled by XLA"):
+        compiled(direct(), jit_compile=True, accumulation_steps=2)
