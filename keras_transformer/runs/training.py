@@ -121,10 +121,14 @@ class Run:
                 every = self.settings.validate_every
                 until = (step // every + 1) * every
                 until = min(until, self.total_steps or until)
+                # Half precision skips updates: a run that was stopped may have
+                # seen more batches than it has steps.
+                batch = self.state.pop("batch", step)
+                batch = batch if batch < until else step
                 watch = Watch(self, progress)
                 history = self.model.fit(
-                    self.plan.dataset(initial_step=step).repeat(),
-                    steps_per_epoch=until - step,
+                    self.plan.dataset(initial_step=batch).repeat(),
+                    steps_per_epoch=until - batch,
                     shuffle=False,  # the plan has done so
                     verbose=0,
                     callbacks=[watch],
@@ -134,9 +138,10 @@ class Run:
                 # At a validation's step, the validation belongs to it.
                 if self.state["step"] < until and not self._is_over():
                     if self.stop_asked:
+                        self.state["batch"] = batch + watch.num_batches
                         self._checkpoint(stopped=True)
                         raise Stopped
-                    continue  # half precision has skipped some updates
+                    continue  # for the updates that were skipped
                 self._validate({k: v[-1] for k, v in history.items()}, watch)
                 self.state["minutes"] = self.minutes()
                 progress.validated(self.state["history"][-1])

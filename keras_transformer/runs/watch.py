@@ -14,12 +14,14 @@ class Watch(keras.callbacks.Callback):
         self._run, self._progress = run, progress
         self._tokens_per_step = run.plan.target_tokens_per_batch
         self.tokens_per_second = 0.0
+        self.num_batches = 0
 
     def on_train_begin(self, logs=None):
         self._start = time.monotonic()
 
     def on_train_batch_end(self, batch, logs=None):
         run = self._run
+        self.num_batches = batch + 1
         seconds = time.monotonic() - self._start
         self.tokens_per_second = self._tokens_per_step * (batch + 1) / seconds
         loss = float(logs["loss"])

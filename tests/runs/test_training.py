@@ -18,6 +18,7 @@ import pytest
 
 import keras_transformer
 from keras_transformer import cli, prepare
+from keras_transformer.runs.watch import Watch
 from keras_transformer.translator import load
 from tests.training.processes import start_workers
 
@@ -168,18 +169,48 @@ def test_settings_may_be_a_dictionary(tmp_path):
         keras_transformer.train({"stepps": 2}, tmp_path / "other")
 
 
-def test_half_precision_validates_where_it_is_told(tmp_path, monkeypatch):
+@pytest.fixture
+def overflows(monkeypatch):
+    """Half precision begins with so large a scale that updates overflow."""
+
+    class Large(keras.optimizers.LossScaleOptimizer):
+        def __init__(self, inner, **kwargs):
+            super().__init__(inner, initial_scale=2.0**26, **kwargs)
+
+    monkeypatch.setattr("keras.src.trainers.trainer.LossScaleOptimizer", Large)
+
+
+def test_half_precision_validates_where_it_is_told(tmp_path, overflows):
     """Updates that overflow are skipped, and do not count."""
-    scaled = keras.optimizers.LossScaleOptimizer
-    monkeypatch.setattr(
-        "keras.src.optimizers.LossScaleOptimizer",
-        lambda inner, **kwargs: scaled(inner, initial_scale=2.0**26, **kwargs),
-    )
     folder = tmp_path / "run"
     flags = ["--run-folder", str(folder), *TINY, "--dtype=mixed_float16"]
     assert cli.main(["train", *flags, "--steps=8"]) == 0
     with open(folder / "metrics.csv", newline="") as file:
         assert [row["step"] for row in csv.DictReader(file)] == ["4", "8"]
+
+
+def test_half_precision_goes_on_with_the_next_batch(
+    tmp_path, monkeypatch, overflows
+):
+    """Where it was stopped after updates that were skipped."""
+    flags = [*TINY, "--dtype=mixed_float16", "--validate-every=16"]
+    flags += ["--steps=16", "--learning-rate-scale=1"]
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    assert cli.main(["train", "--run-folder", str(whole), *flags]) == 0
+
+    class Stops(Watch):
+        def on_train_batch_end(self, batch, logs=None):
+            self._run.stop_asked = batch == 12
+            super().on_train_batch_end(batch, logs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("keras_transformer.runs.training.Watch", Stops)
+        assert cli.main(["train", "--run-folder", str(stopped), *flags]) == 130
+    (path,) = (stopped / "checkpoints").iterdir()
+    assert 0 < int(path.stem.removeprefix("stopped-")) < 13  # some skipped
+    assert cli.main(["train", "--run-folder", str(stopped), *flags]) == 0
+    for ours, theirs in zip(weights(stopped), weights(whole)):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 @pytest.mark.parametrize(
