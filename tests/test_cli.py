@@ -131,7 +131,7 @@ def test_too_little_memory_gets_a_sentence(monkeypatch, capsys):
     assert cli.main(["translate", "x"]) == 2
     assert "Give a smaller beam" in capsys.readouterr().err
     assert cli.main(["train"]) == 2
-    assert "a smaller `--tokens-per-batch`" in capsys.readouterr().err
+    assert "more `--accumulation-steps`" in capsys.readouterr().err
     # What is no such thing is a fault of ours, and shows where it is.
     error = RuntimeError("a fault")
     with pytest.raises(RuntimeError, match="a fault"):
