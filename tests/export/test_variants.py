@@ -60,7 +60,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     command = ["export", str(run), "--to", str(tmp_path / "models")]
     samples = tmp_path / "samples.txt"
     samples.write_text("two\n\n  \nthree\n")
-    command += ["--samples", str(samples), "--max-source-length", "60"]
+    command += ["--samples", str(samples), "--max-source-length", "49"]
     assert cli.main([*command, "--num-results", "2"]) == 0
     folder = tmp_path / "models" / "7" / "1"
     assert f"Wrote {folder}" in capsys.readouterr().out
@@ -69,7 +69,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     assert row in card
     about = json.loads((folder / "assets.extra/metadata.json").read_text())
     assert about["samples"] == ["two", "three"]
-    assert about["settings"]["max_source_length"] == 60
+    assert about["settings"]["max_source_length"] == 49
     data = (folder / "variables" / "variables.data-00000-of-00001").stat()
     size = 4 * translator.model.count_params()
     assert size <= data.st_size < 1.2 * size

@@ -85,12 +85,12 @@ def test_stopping_under_load_answers_all_that_came_before(toy_folder):
     with Server(toy_folder) as server, Clients(server, 8) as clients:
         # One that takes much longer than the others.
         slow = []
-        body = {"signature_name": "loop", "inputs": [300_000]}
+        body = {"signature_name": "loop", "inputs": [900_000]}
         thread = threading.Thread(
             target=lambda: slow.append(server.ask("POST", PATH, body))
         )
         thread.start()
-        time.sleep(2)
+        time.sleep(1)
         assert slow == []
         told = time.monotonic()
         code = server.stop(signal.SIGTERM)
@@ -98,11 +98,11 @@ def test_stopping_under_load_answers_all_that_came_before(toy_folder):
         thread.join()
     assert code == 0
     assert "Every request has its answer" in server.said
-    assert clients.answered > 20
+    assert clients.answered > 5
     assert clients.wrong == []
     assert [error for start, error in clients.refused if start < told] == []
     assert clients.refused  # so it went on asking, and the server was gone
-    assert slow == [(200, {"outputs": [300_000]})]
+    assert slow == [(200, {"outputs": [900_000]})]
 
 
 @pytest.mark.slow
