@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -28,10 +28,8 @@ def remove_folder(folder):
     """Removes it under another name, so that nobody finds half of it."""
     folder = Path(folder)
     doomed = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.removed")
-    try:
+    with suppress(OSError):  # it may not be there
         os.replace(folder, doomed)
-    except FileNotFoundError:
-        return
     shutil.rmtree(doomed, ignore_errors=True)
 
 

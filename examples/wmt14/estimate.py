@@ -21,8 +21,8 @@ DEVICES = {
     "8 x P100 (float32, the paper's)": (8, 10.6, 0.35),
     "8 x V100 (float16)": (8, 125.0, 0.35),
     "8 x A100 (bfloat16)": (8, 312.0, 0.35),
-    "two cores of an AMD EPYC (float32)": (1, 0.210, 0.77),
-    "two cores of an AMD EPYC (bfloat16)": (1, 0.413, 0.70),
+    "two cores of an AMD EPYC (float32)": (1, 0.206, 0.80),
+    "two cores of an AMD EPYC (bfloat16)": (1, 0.417, 0.68),
 }
 
 

@@ -300,6 +300,15 @@ def _check_counts(settings):
                 f"`{name}` must be {'above 0' if is_share else 'at least 1'}. "
                 f"Received: {name}={value}."
             )
+    together = settings.steps_per_execution
+    for name in ("validate_every", "steps"):
+        value = getattr(settings, name)
+        if value is not None and value % together:
+            raise ValueError(
+                f"`{name}` must be a multiple of `steps_per_execution`. "
+                f"Received: {name}={value}, steps_per_execution={together}. "
+                "Change either."
+            )
     if settings.max_extra_length < 0:
         raise ValueError(
             "`max_extra_length` must be at least 0. "

@@ -325,7 +325,6 @@ class Run:
 
     def _total_steps(self):
         settings = self.settings
-        self._check_multiple("validate_every", settings.validate_every)
         if settings.minutes is not None:
             if self.num_workers > 1:
                 raise ValueError(
@@ -334,21 +333,11 @@ class Run:
                 )
             return None
         if settings.epochs is not None:
-            steps = math.ceil(settings.epochs * self.plan.steps_per_epoch)
-            together = settings.steps_per_execution
-            return math.ceil(steps / together) * together
-        steps = settings.steps or 100_000
-        self._check_multiple("steps", steps)
-        return steps
-
-    def _check_multiple(self, name, value):
-        together = self.settings.steps_per_execution
-        if value % together:
-            raise ValueError(
-                f"`{name}` must be a multiple of `steps_per_execution`. "
-                f"Received: {name}={value}, steps_per_execution={together}. "
-                "Change either."
-            )
+            steps = settings.epochs * self.plan.steps_per_epoch
+        else:
+            steps = settings.steps or 100_000
+        together = settings.steps_per_execution
+        return math.ceil(steps / together) * together
 
     def _texts(self, examples, count=None):
         """Sources and references of the first pairs of a held-out part."""

@@ -89,12 +89,12 @@ class DistributedModel(Steps, keras.Model):
                 f"Received: accumulation_steps={accumulation_steps!r}. "
                 "It is the number of micro-batches in a batch."
             )
-        with self._strategy_scope():
-            super().compile(*args, **kwargs)
-        if TENSORFLOW and kwargs.get("jit_compile", "auto") == "auto":
+        if TENSORFLOW and len(args) < 8:  # none has been given
             # On one GPU Keras would choose XLA, which compiles anew for each
             # shape of a batch and cannot split one.
-            self.jit_compile = False
+            kwargs.setdefault("jit_compile", False)
+        with self._strategy_scope():
+            super().compile(*args, **kwargs)
         self.accumulation_steps = accumulation_steps
         if accumulation_steps > 1:
             self._check_accumulation()
