@@ -99,6 +99,11 @@ class Settings:
         1.0, "Factor on the paper's learning rate."
     )
     label_smoothing: float = setting(0.1, "Share given to wrong labels.")
+    consistency: float = setting(
+        0.0,
+        "Weight of the agreement of two passes with other dropout (R-Drop): "
+        "twice the work, for small corpora.",
+    )
     clip_norm: float = setting(
         None, "Greatest norm of all gradients together.", float
     )

@@ -310,6 +310,7 @@ class Run:
             loss=SmoothedCrossentropy(settings.label_smoothing),
             metrics=[TokenAccuracy(name="accuracy"), Perplexity()],
             accumulation_steps=settings.accumulation_steps,
+            consistency=settings.consistency,
             steps_per_execution=settings.steps_per_execution,
         )
         model.optimizer.build(model.trainable_variables)

@@ -126,6 +126,23 @@ class SmoothedCrossentropy(keras.losses.Loss):
         }
 
 
+def disagreement(y_true, y_pred, sample_weight=None):
+    """How far the second half of the rows is from the first, summed.
+
+    Both halves are of the same rows, as two passes with other dropout saw
+    them. At each real token it is the mean of both Kullback-Leibler
+    divergences, `½ Σ (p - q) (log p - log q)` over the vocabulary, where the
+    logits stand for the logarithms: what they lack is a constant, and `p - q`
+    sums to 0.
+    """
+    y_true, y_pred = as_tokens(y_true, y_pred)
+    weights = ops.split(token_weights(y_true, sample_weight), 2)[0]
+    first, second = ops.split(y_pred, 2)
+    p, q = ops.softmax(first, axis=-1), ops.softmax(second, axis=-1)
+    divergences = 0.5 * ops.sum((p - q) * (first - second), axis=-1)
+    return ops.sum(divergences * weights)
+
+
 def as_tokens(y_true, y_pred):
     """Integer targets and float32 logits, checked against each other."""
     y_true = ops.convert_to_tensor(y_true)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras import tree
 
 from keras_transformer.layers.masks import attached_mask
-from keras_transformer.training.loss import SmoothedCrossentropy
+from keras_transformer.training.loss import SmoothedCrossentropy, disagreement
 from keras_transformer.training.replicas import sum_over_replicas, whole_batch
 
 # Between the seeds of two replicas. Large and prime, so that small seeds that
@@ -28,7 +28,7 @@ class Steps:
     """One step of training or validation on TensorFlow, and many of them."""
 
     def train_step(self, data):
-        count = self._count(data)
+        count = self._count(data) * (2 if self.consistency else 1)
         with self._own_randomness(), self._whole_batch(count):
             if self.accumulation_steps == 1:
                 gradients, logs = self._gradients(data, count)
@@ -53,10 +53,15 @@ class Steps:
 
     def _gradients(self, data, count, parts=1):
         """Dense gradients and metrics of one of `parts` micro-batches."""
+        if self.consistency:
+            data = tree.map_structure(_twice, data)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             y_pred = self._forward(x, training=True)
             loss = self._loss(x, y, y_pred, sample_weight, count, parts)
+            if self.consistency:
+                apart = disagreement(y, y_pred, sample_weight)
+                loss += self.consistency * tf.math.divide_no_nan(apart, count)
             loss = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(loss, self.trainable_variables)
         # Dense: adds up the rows of a token that occurs more than once.
@@ -283,6 +288,10 @@ class Steps:
             data_batch = tree.map_structure(_one_replica, spec)
         with self.distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
+
+
+def _twice(rows):
+    return None if rows is None else tf.concat([rows, rows], axis=0)
 
 
 def _num_rows(data):

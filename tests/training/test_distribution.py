@@ -8,19 +8,10 @@ import tensorflow as tf
 from keras_transformer.training import (
     Adam,
     DistributedModel,
-    Perplexity,
     SmoothedCrossentropy,
-    TokenAccuracy,
-    TransformerSchedule,
 )
 
-
-def bigram_layers(dropout=0.0):
-    return (
-        keras.layers.Embedding(11, 8),
-        keras.layers.Dropout(dropout),
-        keras.layers.Dense(11),
-    )
+from .bigram import bigram_layers, compiled, direct, flat_weights
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -66,13 +57,6 @@ class CallSubclass(DistributedModel):
         return {"dropout": self.dropout, "name": self.name}
 
 
-def direct(dropout=0.0, **kwargs):
-    inputs = outputs = keras.Input((None,), dtype="int32")
-    for layer in bigram_layers(dropout):
-        outputs = layer(outputs)
-    return DistributedModel(inputs, outputs, **kwargs)
-
-
 MAKERS = [
     FunctionalSubclass,
     CallSubclass,
@@ -81,27 +65,6 @@ MAKERS = [
     CallSubclass,
     FunctionalSubclass,
 ]
-
-
-@pytest.fixture
-def data(rng):
-    ids, targets = rng.integers(1, 11, (2, 12, 6)).astype("int32")
-    targets[:5, 3:] = 0
-    return ids, targets
-
-
-def compiled(model, **kwargs):
-    model.compile(
-        Adam(TransformerSchedule(8, warmup_steps=5), global_clipnorm=1.0),
-        SmoothedCrossentropy(0.1),
-        metrics=[TokenAccuracy(), Perplexity()],
-        **kwargs,
-    )
-    return model
-
-
-def flat_weights(model):
-    return np.concatenate([w.ravel() for w in model.get_weights()])
 
 
 @pytest.mark.parametrize("accumulation_steps", [1, 2])

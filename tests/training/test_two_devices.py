@@ -11,7 +11,7 @@ from .two_devices_worker import CLAIMS
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     path = tmp_path_factory.mktemp("two_devices") / "results.json"
-    processes.wait(processes.start("two_devices_worker.py", path))
+    processes.wait(processes.start("tests.training.two_devices_worker", path))
     return json.loads(path.read_text())
 
 

@@ -1,6 +1,6 @@
 """Claims about training on two devices; see test_two_devices.py.
 
-usage: two_devices_worker.py OUTPUT.json
+usage: python -m tests.training.two_devices_worker OUTPUT.json
 """
 
 import json
@@ -25,6 +25,7 @@ from keras_transformer.training import (
     TokenAccuracy,
     TransformerSchedule,
 )
+from tests.training.bigram import Halves, flat_weights
 
 CLAIMS = {}
 STRATEGIES = {"one": tf.distribute.get_strategy()}  # "two" comes in main
@@ -50,10 +51,6 @@ def linear_model(dropout=0.0, width=64, dtype=None):
         1, use_bias=False, kernel_initializer="zeros", dtype=dtype
     )
     return DistributedModel(inputs, dense(hidden))
-
-
-def flat_weights(model):
-    return np.concatenate([w.ravel() for w in model.get_weights()])
 
 
 def averaged_masks(num_updates):
@@ -165,6 +162,28 @@ def a_stock_loss_is_a_mean_over_rows_however_they_split():
             results.append([*flat_weights(model), *logs["loss"]])
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=1e-5)
+
+
+@claim
+def consistency_is_a_mean_over_the_tokens_of_all_devices():
+    rng = np.random.default_rng(0)
+    ids, targets = rng.integers(1, 11, (2, 17, 6)).astype("int32")
+    targets[:5, 2:] = 0
+    results = []
+    for strategy in STRATEGIES.values():
+        with strategy.scope():
+            keras.utils.set_random_seed(1)
+            model = Halves()
+            model.compile(
+                keras.optimizers.SGD(0.5),
+                SmoothedCrossentropy(0.1),
+                consistency=5.0,
+            )
+        logs = model.fit(
+            ids, targets, batch_size=5, shuffle=False, verbose=0
+        ).history
+        results.append([*flat_weights(model), *logs["loss"]])
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-6)
 
 
 @claim
