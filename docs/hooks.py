@@ -13,6 +13,10 @@ from keras_transformer import cli
 PAGES = {
     "saved_models/README.md": "model_card.md",
     "examples/README.md": "examples.md",
+    "examples/serving/README.md": "examples_serving.md",
+    "examples/multi30k/README.md": "examples_multi30k.md",
+    "examples/paper/README.md": "examples_paper.md",
+    "examples/paper/RESULTS.md": "examples_paper_results.md",
     "benchmarks/RESULTS.md": "results.md",
     "CHANGELOG.md": "changes.md",
 }

@@ -1,6 +1,6 @@
 """Translates over TF Serving's gRPC interface.
 
-pip install tensorflow-serving-api
+pip install "tensorflow-serving-api==2.21.*"
 python grpc_client.py "A sentence." "Another one."
 python grpc_client.py < lines.txt
 """

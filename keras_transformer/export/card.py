@@ -26,8 +26,9 @@ limit is cut there. Bytes that are no UTF-8 are read as U+FFFD.
 In the folder above this one, which holds all versions:
 
 ```bash
-docker run --rm -p 8501:8501 -e MODEL_NAME={name} \\
-    -v "$PWD:/models/{name}" tensorflow/serving
+docker run --rm -p 8501:8501 -e MODEL_NAME={name} -e TF_ENABLE_ONEDNN_OPTS=0 \\
+    -v "$PWD:/models/{name}:ro" tensorflow/serving:{made_with[tensorflow]} \\
+    --tensorflow_intra_op_parallelism=1
 curl -d '{{"inputs": ["…"]}}' localhost:8501/v1/models/{name}:predict
 ```
 """

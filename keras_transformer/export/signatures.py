@@ -10,7 +10,7 @@ from keras_transformer.tokenizer import END, PADDING, START
 # What `str.strip` takes away, as RE2 says it.
 BLANK = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"
 
-# 256 MB of floats: always enough for one sentence.
+# 256 MB of floats: enough for one sentence.
 MAX_ATTENTION_SIZE = 2**26
 
 
