@@ -112,6 +112,8 @@ class Tokenizer:
                     bos_id=START,
                     eos_id=END,
                     pad_piece="<pad>",
+                    # A space must have a piece, or it comes back as "▁".
+                    required_chars="▁",
                     character_coverage=1.0,
                     byte_fallback=True,
                     add_dummy_prefix=False,

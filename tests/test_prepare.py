@@ -190,6 +190,7 @@ def test_the_same_command_again_has_nothing_to_do(here, corpus, monkeypatch):
     monkeypatch.setattr(prepared, "_build", None)
     before = contents(here / "out")
     prepare("out", **corpus)
+    prepare("out", **corpus, tokens_per_batch=99)  # is of no account to shards
     assert contents(here / "out") == before
     with pytest.raises(ValueError, match="holds something else"):
         prepare("out", **{**corpus, "vocabulary_size": 310})
@@ -198,7 +199,7 @@ def test_the_same_command_again_has_nothing_to_do(here, corpus, monkeypatch):
         prepare("out", **corpus)
 
 
-@pytest.mark.parametrize("writes", range(1, 22, 2))
+@pytest.mark.parametrize("writes", [0, *range(1, 22, 2)])
 def test_a_stopped_run_goes_on_to_the_same_folder(
     here, corpus, monkeypatch, writes
 ):
@@ -231,6 +232,53 @@ def test_a_stopped_run_goes_on_to_the_same_folder(
     # Shards that were whole are not made again.
     shards = {name for name in first if name.endswith(".lengths.npy")}
     assert not shards & set(written)
+
+
+def test_what_a_kill_left_of_the_manifest_is_no_part(here, corpus, monkeypatch):
+    write = files.write
+
+    def stop(path, data):
+        if path.name == "manifest.json":
+            path.with_name("manifest.json.partial").write_bytes(data[:9])
+            raise KeyboardInterrupt
+        write(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write", stop)
+        with pytest.raises(KeyboardInterrupt):
+            prepare("out", **corpus)
+    prepare("out", **corpus)
+    assert "manifest.json.partial" not in contents(here / "out")
+
+
+def test_another_text_from_a_pipe_is_another_source(here):
+    def piped(pairs):
+        reads, writes = os.pipe()
+        text = "".join(f"{a}\t{b}\n" for a, b in pairs)
+        os.write(writes, text.encode())  # fits into the pipe
+        os.close(writes)
+        return reads
+
+    reads = piped(PAIRS[:300])
+    os.dup2(reads, 99)  # the name that a shell would give again
+    prepare("out", train="/dev/fd/99", vocabulary_size=300)
+    os.dup2(piped(PAIRS[300:500]), 99)
+    with pytest.raises(ValueError, match="holds something else"):
+        prepare("out", train="/dev/fd/99", vocabulary_size=300)
+    os.close(99)
+
+
+def test_where_you_are_cannot_be_replaced(here, corpus, monkeypatch, capsys):
+    (here / "inside").mkdir()
+    monkeypatch.chdir(here / "inside")
+    assert main(["prepare", ".", "--train", str(here / "train.tsv")]) == 2
+    assert "inside, where you are" in capsys.readouterr().err
+
+
+def test_a_budget_that_no_pair_fits_is_said_so(here, corpus, capsys):
+    flags = ["--vocabulary-size=300", "--tokens-per-batch=3"]
+    assert main(["prepare", "out", "--train", "train.tsv", *flags]) == 0
+    assert "No pair fits" in capsys.readouterr().out
 
 
 def test_other_settings_start_clean(here, corpus, monkeypatch):

@@ -258,3 +258,14 @@ def test_a_model_with_other_ids_is_refused():
     )
     with pytest.raises(ValueError, match=r"\(-1, 0, 1, 2\)"):
         Tokenizer(model.getvalue())
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize(
+    ("corpus", "size"),
+    [(["1", "2", "3"], 264), (["你好", "世界", "再见"], 267)],
+)
+def test_spaces_come_back_though_the_corpus_has_none(kind, corpus, size):
+    tokenizer = Tokenizer.train(corpus * 20, size, kind=kind)
+    text = "1 2  ▁ 你好 "
+    assert tokenizer.detokenize(tokenizer.tokenize(text)) == text

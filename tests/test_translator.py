@@ -240,6 +240,7 @@ def test_learned_positions_bound_what_is_read_at_once():
         lambda: few.score(long, "ein Haus"),
         lambda: few.attention(long, "ein Haus"),
         lambda: few.attention("a house", long),
+        lambda: few.translate("a house", prefix=long),
     ):
         with pytest.raises(ValueError, match="max_length=20"):
             read()

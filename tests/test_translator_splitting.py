@@ -64,6 +64,8 @@ def test_parts_and_gaps_are_the_text_again():
         assert "".join(part + gap for part, gap in pieces) == text
         assert all(len(part) <= limit for part, _ in pieces)
         assert not any(gap.strip() for _, gap in pieces)
+        if text == text.strip():
+            assert all(part.strip() for part, _ in pieces[1:])
 
 
 def test_translations_of_parts_have_spaces_where_their_language_has_them():
@@ -77,3 +79,5 @@ def test_translations_of_parts_have_spaces_where_their_language_has_them():
     assert joined(english, "Es ist.", "Wir gehen.") == "Es ist. Wir gehen."
     word = split_text("a" * 8, lambda part: len(part) < 5)
     assert joined(word, "bb", "bb") == "bbbb"
+    lines = split_text("就是它。\n我们走吧。", lambda part: len(part) < 6)
+    assert joined(lines, "This is it.", "We go.") == "This is it.\nWe go."

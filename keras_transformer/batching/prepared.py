@@ -158,22 +158,23 @@ def prepare(
         settings["tokenizers"] = [t.fingerprint for t in given]
         del settings["vocabulary_size"], settings["kind"]
     if _holds_something(output):
-        if _settings_of(output) == settings:
+        if _same_data(_settings_of(output), settings):
             return load_prepared(given_output)
         raise PreparedOtherwise(
             "`output` must be a new folder, or one prepared before with the "
             f"same settings. Received: {output}, which holds something else. "
             "Choose another name or remove it."
         )
-    if output.is_mount():
+    if output.is_mount() or output == Path.cwd():
+        what = "a mounted disk" if output.is_mount() else "where you are"
         raise ValueError(
             "`output` must be a folder that can be renamed. Received: "
-            f"{output}, a mounted disk. Choose a folder on it."
+            f"{output}, {what}. Choose a folder in it."
         )
 
     partial = output.with_name(output.name + ".partial")
     found = _settings_of(partial)
-    if found is None and _holds_something(partial):
+    if found is None and _holds_files(partial):
         raise ValueError(
             "`output` must leave the name of its unfinished folder free. "
             f"Received: {output}, beside {partial.name}, which holds something "
@@ -318,7 +319,7 @@ def _build(partial, sources, settings, progress):
                 "sha256": files.checksum(path),
             }
             for path in sorted(partial.iterdir())
-            if path.is_file()
+            if path.is_file() and path.suffix != ".partial"
         },
     }
     files.write_json(partial / "manifest.json", manifest)
@@ -431,6 +432,8 @@ def _batch_figures(partial, shards, settings):
     # Some 4 million pairs say how well batches fill, at bounded memory.
     examples = _load_examples(partial, shards[:64])
     budget = settings["tokens_per_batch"]
+    if not (examples.lengths < budget).all(axis=1).any():
+        return {"tokens_per_batch": budget, "real_token_share": None}
     plan = BatchPlan(examples, budget, max_length=budget - 1)
     return {
         "tokens_per_batch": budget,
@@ -453,7 +456,16 @@ def _identity(source):
         if path.is_file():
             state = path.stat()
             files[str(path)] = [state.st_size, state.st_mtime_ns]
+        elif path.exists():  # a pipe, which has other text each time
+            return f"pairs {uuid.uuid4()}"
     return {"sources": list(map(str, sources)), "files": files}
+
+
+def _same_data(found, settings):
+    """Whether two settings give the same shards; one only counts batches."""
+    return found is not None and found == settings | {
+        "tokens_per_batch": found.get("tokens_per_batch")
+    }
 
 
 def _settings_of(folder):
@@ -469,3 +481,11 @@ def _settings_of(folder):
 
 def _holds_something(path):
     return path.is_file() or (path.is_dir() and any(path.iterdir()))
+
+
+def _holds_files(path):
+    """Whether a whole file is there; a stop at once leaves none."""
+    return path.is_file() or any(
+        found.is_file() and found.suffix != ".partial"
+        for found in path.rglob("*")
+    )

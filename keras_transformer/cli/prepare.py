@@ -155,11 +155,14 @@ def _report(prepared):
             if number:
                 print(f"  {number:,} dropped: {rule.replace('_', ' ')}")
     batches = prepared.manifest["batches"]
-    print(
-        f"Batches of {batches['tokens_per_batch']:,} tokens are "
-        f"{batches['real_token_share']:.1%} real, in "
-        f"{batches['distinct_shapes']} shapes."
-    )
+    budget, share = batches["tokens_per_batch"], batches["real_token_share"]
+    if share is None:
+        print(f"No pair fits into batches of {budget:,} tokens.")
+    else:
+        print(
+            f"Batches of {budget:,} tokens are {share:.1%} real, in "
+            f"{batches['distinct_shapes']} shapes."
+        )
     print(
         f"Wrote {prepared.folder}. Next: keras-transformer train "
         f"{prepared.folder}"

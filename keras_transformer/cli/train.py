@@ -93,8 +93,10 @@ def run(args):
 
 def _run_folder(data):
     """`runs/` and the first word of the data's name."""
-    name = os.path.basename(data.rstrip("/")).split(".")[0].split(":")[0]
-    if not name:  # `.` and the like
+    name = os.path.basename(data.rstrip("/"))
+    if not os.path.isdir(data):
+        name = name.split(".")[0].split(":")[0]
+    if not name.strip("."):  # `.` and the like
         name = os.path.basename(os.path.abspath(data))
     return os.path.join("runs", name)
 

@@ -159,6 +159,12 @@ class MultiHeadAttention(keras.layers.Layer):
         cache=None,
         cache_index=None,
     ):
+        if cache is not None:
+            # Keras gives what is attached, which is of the new positions.
+            if value_mask is masks.attached_mask(value):
+                value_mask = None
+            if key is not None and key_mask is masks.attached_mask(key):
+                key_mask = None
         key = value if key is None else key
         folding = axes.Folding(query, value, self.attention_axes)
         if cache_index is not None:

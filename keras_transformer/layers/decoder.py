@@ -1,7 +1,6 @@
 """Decoder layer, after section 3.1 of the paper."""
 
 import keras
-from keras import ops
 
 from keras_transformer.layers import arguments, masks
 from keras_transformer.layers.block import Block
@@ -75,10 +74,6 @@ class DecoderLayer(Block):
         check_cache(cache, cache_index)
         if mask is None and cache is None:
             mask = masks.attached_mask(inputs)
-        elif mask is None:
-            # What is attached is of the new positions alone. Without any mask
-            # Keras would give it to the attention all the same.
-            mask = ops.ones((1, 1), "bool")
         if memory_mask is None and memory is not None:
             memory_mask = masks.attached_mask(memory)
         scores, new_cache = {}, {}

@@ -306,6 +306,12 @@ def _check_counts(settings):
                 f"Received: {name}={value}."
             )
     together = settings.steps_per_execution
+    if together > 1 and settings.dtype == "mixed_float16":
+        raise ValueError(
+            "`steps_per_execution` must be 1 with mixed_float16, which skips "
+            f"updates. Received: steps_per_execution={together}. Leave it out, "
+            "or take mixed_bfloat16."
+        )
     for name in ("validate_every", "steps"):
         value = getattr(settings, name)
         if value is not None and value % together:
@@ -314,8 +320,14 @@ def _check_counts(settings):
                 f"Received: {name}={value}, steps_per_execution={together}. "
                 "Change either."
             )
-    if settings.max_extra_length < 0:
+    for name in ("max_extra_length", "consistency", "label_smoothing"):
+        value = getattr(settings, name)
+        if value < 0:
+            raise ValueError(
+                f"`{name}` must be at least 0. Received: {name}={value}."
+            )
+    if settings.label_smoothing >= 1:
         raise ValueError(
-            "`max_extra_length` must be at least 0. "
-            f"Received: max_extra_length={settings.max_extra_length}."
+            "`label_smoothing` must be below 1. "
+            f"Received: label_smoothing={settings.label_smoothing}."
         )

@@ -44,7 +44,12 @@ class Diverged(ValueError):
     """The loss or the weights are no numbers any more."""
 
 
-def train(settings, folder, say=print):
+def tell(line):
+    """Prints it at once, also to a file."""
+    print(line, flush=True)
+
+
+def train(settings, folder, say=tell):
     """Trains a translator, or goes on with a run that was stopped.
 
     Args:
@@ -80,6 +85,12 @@ class Run:
         if settings.start_from is not None:
             self.start = load(settings.start_from, dtype=settings.dtype)
         self.prepared = self._load_data()
+        if settings.patience is not None and self.prepared.dev is None:
+            raise ValueError(
+                "`patience` needs development pairs to be patient with. "
+                f"Received: patience={settings.patience} without any. Give "
+                "`dev`, here or to `keras-transformer prepare`."
+            )
         self.plan = self._plan(self.prepared.train, seed=settings.seed)
         self.dev_plan = None
         if self.prepared.dev is not None:
@@ -117,6 +128,8 @@ class Run:
         self._began = time.monotonic() - 60 * self.state["minutes"]
         with Progress(self) as progress:
             while not self._is_over():
+                if self.is_chief:  # it was true of an earlier end
+                    (self.folder / "result.json").unlink(missing_ok=True)
                 step = self.state["step"]
                 every = self.settings.validate_every
                 until = (step // every + 1) * every
@@ -254,7 +267,8 @@ class Run:
             changed = [
                 name
                 for name in now
-                if now[name] != before[name] and name not in MAY_CHANGE
+                if name not in MAY_CHANGE
+                and _resolved(name, now[name]) != _resolved(name, before[name])
             ]
             if changed:
                 name = changed[0]
@@ -289,9 +303,10 @@ class Run:
         except PreparedOtherwise:
             raise ValueError(
                 "A run goes on with the data it began with. Received: "
-                f"train={settings.train}, dev={settings.dev}, which differ "
-                f"from what {self.folder / 'data'} was made of. Give another "
-                "run folder."
+                f"train={settings.train}, dev={settings.dev}, "
+                f"swap={settings.swap}, "
+                f"vocabulary_size={settings.vocabulary_size}, where one is not "
+                f"as {self.folder / 'data'} was made. Give another run folder."
             ) from None
 
     def _model(self):
@@ -349,7 +364,7 @@ class Run:
             self.translator.source_tokenizer,
             self.translator.target_tokenizer,
         )
-        return [
+        texts = [
             tokenizer.detokenize(
                 [
                     ids[:length].tolist()
@@ -363,6 +378,9 @@ class Run:
             )
             for side, tokenizer in enumerate(tokenizers)
         ]
+        # Blank pairs would count as right answers.
+        pairs = [p for p in zip(*texts) if any(text.strip() for text in p)]
+        return list(map(list, zip(*pairs))) if pairs else None
 
     def _step(self):
         """The number of updates so far."""
@@ -494,6 +512,12 @@ class Run:
             "The last checkpoint is from before. Lower `learning_rate_scale`, "
             "raise `warmup_steps` or give `clip_norm`, in a new run folder."
         )
+
+
+def _resolved(name, value):
+    """The value of a setting; a folder has many names."""
+    is_folder = name in ("data", "start_from") and value is not None
+    return Path(value).resolve() if is_folder else value
 
 
 def _rank(scores):

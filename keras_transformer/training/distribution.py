@@ -121,6 +121,9 @@ class DistributedModel(Steps, keras.Model):
         return config
 
     def compile_from_config(self, config):
+        if not TENSORFLOW:  # to predict there, neither is needed
+            for name in ("accumulation_steps", "consistency"):
+                config.pop(name, None)
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None and self.built:
             self.optimizer.build(self.trainable_variables)

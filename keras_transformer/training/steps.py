@@ -60,8 +60,11 @@ class Steps:
             y_pred = self._forward(x, training=True)
             loss = self._loss(x, y, y_pred, sample_weight, count, parts)
             if self.consistency:
-                apart = disagreement(y, y_pred, sample_weight)
-                loss += self.consistency * tf.math.divide_no_nan(apart, count)
+                apart = disagreement(
+                    _only(y), _only(y_pred), _only(sample_weight)
+                )
+                apart = tf.math.divide_no_nan(apart, count)
+                loss += tf.cast(self.consistency * apart, loss.dtype)
             loss = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(loss, self.trainable_variables)
         # Dense: adds up the rows of a token that occurs more than once.
@@ -135,7 +138,16 @@ class Steps:
         """Tokens or, for losses that know none, rows of the global batch."""
         _, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if self._counts_tokens:
-            return sum_over_replicas(self.loss.count(y, sample_weight))
+            if len(tree.flatten(y)) > 1:
+                raise ValueError(
+                    "`SmoothedCrossentropy` must be given for each of several "
+                    f"targets. Received: {len(tree.flatten(y))} targets with "
+                    f"loss={self.loss}. Give a list or a dictionary of losses, "
+                    "as the targets are."
+                )
+            return sum_over_replicas(
+                self.loss.count(_only(y), _only(sample_weight))
+            )
         return sum_over_replicas(tf.cast(_num_rows(data), "float32"))
 
     def _whole_batch(self, count):
@@ -158,8 +170,8 @@ class Steps:
         if not self._counts_tokens and not self.computes_own_loss:
             self._check_no_mask(y_pred)
             # Keras divided by the rows here, and by the replicas.
-            rows = tf.cast(_num_rows(x), loss.dtype)
-            loss *= tf.math.divide_no_nan(rows * replicas, count)
+            rows = tf.cast(_num_rows(x) * replicas, loss.dtype)
+            loss *= tf.math.divide_no_nan(rows, tf.cast(count, loss.dtype))
         # Adds loss · count to the total and, in all, count to the weight.
         self._loss_tracker.update_state(
             loss * replicas * parts, sample_weight=count / (replicas * parts)
@@ -288,6 +300,11 @@ class Steps:
             data_batch = tree.map_structure(_one_replica, spec)
         with self.distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
+
+
+def _only(structure):
+    """The one tensor in it."""
+    return tree.flatten(structure)[0]
 
 
 def _twice(rows):

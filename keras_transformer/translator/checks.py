@@ -39,13 +39,14 @@ def check_positions(model, source_ids, target_ids):
         positions.check_length(max(map(len, rows), default=0))
 
 
-def check_prefixes(texts, ids, max_extra_length):
+def check_prefixes(model, texts, ids, max_extra_length):
     """Raises where a prefix leaves no room for a translation."""
     for text, source, prefix in zip(
         texts, ids["source_ids"], ids["prefix_ids"]
     ):
         if not text.strip():  # it gets no translation
             continue
+        model.target_positions.check_length(len(prefix) + 1)  # and its start
         if len(prefix) >= len(source) + max_extra_length:
             raise ValueError(
                 "`prefix` must be shorter than the longest translation. "

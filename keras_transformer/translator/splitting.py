@@ -2,11 +2,11 @@
 
 import re
 
-# A mark, what closes with it, and the space after. Chinese and Japanese write
+# A mark, what closes with it, and the space after. Chinese and Japanese need
 # none. A line break ends any sentence.
 _SENTENCE_END = re.compile(
     r"""[.!?…]["'”’“‘»)\]]*(?P<space>\s+)"""
-    r"""|[。！？]+[」』”’）]*(?P<none>)"""
+    r"""|[。！？]+[」』”’）]*(?P<none>\s*)"""
     # Only where spaces begin: else a long run of them takes hours.
     r"""|(?P<line>(?<!\s)\s*\n\s*)"""
 )
@@ -16,7 +16,7 @@ _ABBREVIATION = re.compile(
     r"\b(\w|\d\d|Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|No|Nr|vs|Hr|Fr|bzw|ca|Abs|Art|Mio|"
     r"Mrd|evtl|vgl|Jan|Feb|Aug|Sept|Okt|Oct|Nov|Dez|Dec)\.$"
 )
-_CLAUSE_END = re.compile(r"[;:,–—](?P<space>\s+)|[；：，、](?P<none>)")
+_CLAUSE_END = re.compile(r"[;:,–—](?P<space>\s+)|[；：，、](?P<none>\s*)")
 _SPACE = re.compile(r"(?P<space>\s+)")
 _WIDE_END = re.compile(r"[。！？；：，、][」』”’）]*$")
 

@@ -164,7 +164,7 @@ class Translator:
         ids = {"source_ids": sources}
         if prefix is not None:
             ids["prefix_ids"] = self._prefixes(prefix, parts)
-            check_prefixes(texts, ids, max_extra_length)
+            check_prefixes(self.model, texts, ids, max_extra_length)
         nothing = Translation("", 0.0, [], alignment=[] if attention else None)
         n_bests = [[nothing]] * len(texts)
         blank = [row for row, text in enumerate(texts) if not text.strip()]

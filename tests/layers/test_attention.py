@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.layers import MultiHeadAttention
+from keras_transformer.layers import MultiHeadAttention, TokenEmbedding
 from tests import reference
 
 
@@ -277,6 +277,25 @@ def test_a_filled_cache_is_used_and_not_computed_again(rng):
     )
     close(output, expected, atol=1e-6)
     assert same_cache["key"] is cache["key"]
+
+
+@pytest.mark.parametrize("with_key", [False, True])
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_mask_that_travels_is_not_one_of_the_cache(rng, complete, with_key):
+    """It is of the new positions alone."""
+    ids = np.array([[5, 6, 0], [7, 8, 9]])
+    masked = TokenEmbedding(20, 8)(ids)
+    plain = keras.ops.convert_to_tensor(np.asarray(masked))
+    layer = MultiHeadAttention(2, 4)
+    layer.build((2, 3, 8), (2, 3, 8))
+    cache = {"cache": layer.fill_cache(normal(rng, 2, 3, 8))}
+    if not complete:
+        cache = {"cache": layer.make_cache(2, 8), "cache_index": 0}
+    outputs = [
+        layer(x, x, x if with_key else None, use_causal_mask=True, **cache)[0]
+        for x in (masked, plain)
+    ]
+    close(*outputs, atol=0)
 
 
 def test_scores_come_before_dropout_and_with_a_cache(rng):

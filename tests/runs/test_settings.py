@@ -77,7 +77,13 @@ def test_only_what_is_given_reaches_the_model():
         ("dev = [5]", "`dev` must be a list of sources"),
         ("train = []", "`train` must be a list of sources"),
         ('dtype = "float16"', "`dtype` must be one of.*dtype='float16'"),
+        (
+            'dtype = "mixed_float16"\nsteps_per_execution = 4',
+            "mixed_float16.*steps_per_execution=4",
+        ),
         ("clip_norm = -1.0", "`clip_norm` must be above 0"),
+        ("consistency = -1.0", "`consistency` must be at least 0"),
+        ("label_smoothing = 1.0", "`label_smoothing` must be below 1"),
         ("train = 5", "`train` must be a list of sources.*train=5"),
         ('data = "x"\nswap = true', "swap=True with data='x'"),
         ('data = "x"\ndev = ["y.tsv"]', "`dev` is for training without"),

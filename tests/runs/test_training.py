@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import random
 import re
 import shutil
@@ -11,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -51,7 +51,6 @@ def start(folder, *flags):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
 
 
@@ -125,6 +124,20 @@ def test_a_finished_run_goes_on_when_given_more_steps(copied, capsys):
     assert "Going on at step 12" in capsys.readouterr().out
     after = weights(copied / "averaged")
     assert max(np.abs(a - b).max() for a, b in zip(before, after)) > 1e-6
+
+
+def test_a_run_that_goes_on_forgets_the_result_before(copied, monkeypatch):
+    class Stops(Watch):
+        def on_train_batch_end(self, batch, logs=None):
+            self._run.stop_asked = batch == 1
+            super().on_train_batch_end(batch, logs)
+
+    monkeypatch.setattr("keras_transformer.runs.training.Watch", Stops)
+    flags = ["--run-folder", str(copied), *TINY]
+    assert cli.main(["train", *flags, "--steps=16"]) == 130
+    assert not (copied / "result.json").exists()
+    for ours, best in zip(weights(copied), weights(copied / "best")):
+        np.testing.assert_array_equal(ours, best)
 
 
 def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
@@ -227,6 +240,7 @@ def test_half_precision_goes_on_with_the_next_batch(
         ),
         (["--steps-per-execution=4", "--steps=6"], "steps=6, steps_per"),
         (["--max-length=1"], "none within `max_length`"),
+        (["--tokens-per-batch=9"], "`tokens_per_batch` must hold"),
     ],
 )
 def test_bad_settings_get_a_sentence(tmp_path, capsys, flags, words):
@@ -237,6 +251,40 @@ def test_bad_settings_get_a_sentence(tmp_path, capsys, flags, words):
     assert "Traceback" not in message
     # The right command may follow in the same folder.
     assert not (tmp_path / "run" / "settings.toml").exists()
+
+
+def test_a_larger_batch_may_follow_in_the_same_folder(tmp_path):
+    command = ["train", "--run-folder", str(tmp_path / "run"), *TINY]
+    assert cli.main([*command, "--tokens-per-batch=9"]) == 2
+    assert cli.main([*command, "--steps=1"]) == 0
+
+
+def test_a_folder_may_be_written_in_several_ways(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    prepare("corpus.v1", train="numbers:0-999", vocabulary_size=300)
+    sizes = TINY[TINY.index("--num-layers=1") :]
+    assert cli.main(["train", "corpus.v1", *sizes, "--patience=3"]) == 2
+    assert "patience=3 without any" in capsys.readouterr().err
+    for steps, data in enumerate(("corpus.v1", "./corpus.v1/"), start=1):
+        assert cli.main(["train", data, *sizes, f"--steps={steps}"]) == 0
+    result = json.loads(Path("runs/corpus.v1/result.json").read_text())
+    assert result["step"] == 2
+    # Without development pairs there are no best weights.
+    Path("runs/corpus.v1/result.json").unlink()
+    assert load("runs/corpus.v1").translate("two", max_extra_length=2)
+
+
+def test_blank_pairs_are_no_right_answers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{i}\t{i}\n" for i in range(400)]
+    Path("train.tsv").write_text("".join(lines[3:]))
+    Path("dev.tsv").write_text("".join([*lines[:3], "\t\n", " \t\n"]))
+    flags = [*TINY, "--vocabulary-size=290", "--steps=1", "--run-folder=run"]
+    flags += ["--train=train.tsv", "--dev=dev.tsv", "--validation-sentences=9"]
+    assert cli.main(["train", *flags]) == 0
+    scores = json.loads(Path("run/result.json").read_text())["scores"]
+    assert scores["averaged"]["sentences"] == 3
+    assert scores["averaged"]["exact"] == 0
 
 
 def test_a_run_that_ends_where_it_was_stopped_keeps_all_updates(copied):

@@ -118,3 +118,17 @@ def test_a_bad_weight_is_named(value):
 def test_other_losses_are_refused(loss):
     with pytest.raises(ValueError, match="SmoothedCrossentropy.*as the one"):
         direct().compile(Adam(), loss, consistency=5.0)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision_learns_with_weights_of_rows(data, policy):
+    keras.config.set_dtype_policy(policy)
+    try:
+        model = compiled(direct(dropout=0.2), consistency=5.0)
+        weights = np.linspace(0, 1, 12)
+        logs = model.fit(
+            *data, sample_weight=weights, epochs=30, verbose=0
+        ).history
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert logs["loss"][-1] < 0.9 * logs["loss"][0]

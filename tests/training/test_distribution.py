@@ -87,9 +87,12 @@ def test_all_ways_to_make_a_model_live_side_by_side(data, accumulation_steps):
 )
 def test_reloads_compiled_and_goes_on_the_same(data, make, reloaded):
     keras.utils.set_random_seed(3)
-    model = compiled(make(), accumulation_steps=3, steps_per_execution=2)
+    model = compiled(
+        make(), accumulation_steps=3, steps_per_execution=2, consistency=4.0
+    )
     model.fit(*data, batch_size=4, shuffle=False, verbose=0)
     again = reloaded(model)
+    assert again.consistency == 4.0
     assert type(again) is type(model)
     assert again.accumulation_steps == 3
     assert again.steps_per_execution == 2
@@ -378,3 +381,53 @@ def test_xla_is_for_those_who_ask(data):
     assert compiled(direct(), jit_compile=True).jit_compile is True
     with pytest.raises(ValueError, match="cannot be compiled by XLA"):
         compiled(direct(), jit_compile=True, accumulation_steps=2)
+
+
+@pytest.mark.parametrize("consistency", [0.0, 2.0])
+def test_one_output_may_have_a_name(data, consistency):
+    ids, targets = data
+    results = []
+    for name in (None, "logits"):
+        keras.utils.set_random_seed(1)
+        model = direct()
+        if name:
+            model = DistributedModel(model.inputs, {name: model.outputs[0]})
+            targets = {name: targets}
+        compiled(model, consistency=consistency).fit(
+            ids, targets, batch_size=4, shuffle=False, verbose=0
+        )
+        results.append(flat_weights(model))
+    np.testing.assert_allclose(*results, rtol=1e-5)
+
+
+def test_several_targets_need_several_losses(data):
+    ids, targets = data
+    inputs = keras.Input((None,), dtype="int32")
+    outputs = [layer(inputs) for layer in (direct(), direct())]
+    model = DistributedModel(inputs, outputs)
+    model.compile("sgd", SmoothedCrossentropy())
+    with pytest.raises(ValueError, match="2 targets.*list or a dictionary"):
+        model.fit(ids, [targets, targets], verbose=0)
+    model.compile("sgd", [SmoothedCrossentropy(), SmoothedCrossentropy()])
+    model.fit(ids, [targets, targets], verbose=0)
+
+
+@pytest.mark.parametrize("loss", ["smoothed", "mse"])
+def test_double_precision_learns(data, loss):
+    ids, targets = data
+    for configure in (keras.config.set_floatx, keras.config.set_dtype_policy):
+        configure("float64")
+    try:
+        model = direct(dropout=0.1)
+        if loss == "smoothed":
+            model.compile("sgd", SmoothedCrossentropy(), consistency=2.0)
+        else:
+            model.compile("sgd", "mse")
+            targets = np.ones((12, 6, 11))
+        before = flat_weights(model)
+        model.fit(ids, targets, batch_size=4, verbose=0)
+        assert flat_weights(model).dtype == "float64"
+        assert np.abs(flat_weights(model) - before).max() > 1e-4
+    finally:
+        keras.config.set_floatx("float32")
+        keras.config.set_dtype_policy("float32")
