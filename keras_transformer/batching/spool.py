@@ -14,6 +14,7 @@ from collections import Counter
 import numpy as np
 
 from keras_transformer.batching import files
+from keras_transformer.data import is_blank
 from keras_transformer.data.cleaning import Cleaner, pair_fingerprint
 
 SHARD_PAIRS = 1 << 16
@@ -48,7 +49,7 @@ def spool_pairs(work, split, pairs, cleaner, progress):
             # A lone surrogate cannot be written as UTF-8; JSON escapes it.
             chunk.append(json.dumps((source, target)) + "\n")
             counts["characters"] += len(source) + len(target)
-            counts["blank"] += not (source.strip() or target.strip())
+            counts["blank"] += is_blank(source, target)
             if cleaner:
                 marks.append(pair_fingerprint(source, target))
         if len(chunk) == SHARD_PAIRS:

@@ -37,11 +37,11 @@ def add_parser(verbs):
 
 
 def run(args):
-    from keras_transformer.data import read_pairs
+    from keras_transformer.data import is_blank, read_pairs
 
     pairs = list(read_pairs(args.source, split="test", swap=args.swap))
-    is_blank = [not (a.strip() or b.strip()) for a, b in pairs]
-    if all(is_blank):
+    blank = [is_blank(*pair) for pair in pairs]
+    if all(blank):
         raise ValueError(
             "A test set must have at least one pair. "
             f"Received: {args.source}, which is empty."
@@ -54,11 +54,11 @@ def run(args):
     from keras_transformer import evaluation
 
     # Blank ones would count as right answers.
-    texts = [x for x, blank in zip(texts, is_blank) if not blank]
-    references = [b for (_, b), blank in zip(pairs, is_blank) if not blank]
+    texts = [x for x, skip in zip(texts, blank) if not skip]
+    references = [b for (_, b), skip in zip(pairs, blank) if not skip]
     bleu = evaluation.bleu(texts, references)
     exact = evaluation.exact_match(texts, references)
-    also = f", and {sum(is_blank):,} blank" if any(is_blank) else ""
+    also = f", and {sum(blank):,} blank" if any(blank) else ""
     print(f"{len(texts):,} sentences{also}")
     too_short = exact and not bleu.value
     if too_short:

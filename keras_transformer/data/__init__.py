@@ -6,12 +6,13 @@ from keras_transformer.data.number_words import (
     german_number,
     numbers,
 )
-from keras_transformer.data.sources import is_numbers, read_pairs
+from keras_transformer.data.sources import is_blank, is_numbers, read_pairs
 
 __all__ = [
     "Cleaner",
     "english_number",
     "german_number",
+    "is_blank",
     "is_numbers",
     "numbers",
     "read_pairs",

@@ -49,6 +49,11 @@ def is_numbers(source):
     return source.split(":")[0] == "numbers"
 
 
+def is_blank(source, target):
+    """Whether a pair holds nothing but spaces."""
+    return not (source.strip() or target.strip())
+
+
 def source_files(source):
     """Returns the paths that a source reads, none for TFDS and numbers."""
     if not isinstance(source, str):

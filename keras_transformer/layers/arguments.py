@@ -28,10 +28,12 @@ def check_rates(**rates):
             )
 
 
-def check_number(what="a number", positive=False, **numbers):
-    """Raises unless every given argument is a finite number."""
+def check_number(what="a number", positive=False, minimum=None, **numbers):
+    """Raises unless every given argument is a finite number, large enough."""
     for name, number in numbers.items():
         fits = isinstance(number, Real) and math.isfinite(number)
+        if fits and minimum is not None:
+            fits = number >= minimum
         if not fits or (positive and number <= 0):
             raise ValueError(
                 f"`{name}` must be {what}. Received: {name}={number!r}. "

@@ -12,12 +12,12 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_transformer import evaluation, plots
+from keras_transformer import plots
 from keras_transformer.batching import BatchPlan, load_prepared, prepare
 from keras_transformer.batching.prepared import PreparedOtherwise
 from keras_transformer.data import is_numbers
 from keras_transformer.files import write_text
-from keras_transformer.runs import devices, records
+from keras_transformer.runs import devices, held_out, records
 from keras_transformer.runs.checkpoints import Checkpoints
 from keras_transformer.runs.models import new_model, old_model
 from keras_transformer.runs.progress import Progress
@@ -102,7 +102,9 @@ class Run:
             self.model, self.prepared.tokenizer, self._longest_source()
         )
         self.start = None  # its weights are in the model
-        self.dev = self._texts(self.prepared.dev, settings.validation_sentences)
+        self.dev = held_out.texts(
+            self.prepared.dev, self.translator, settings.validation_sentences
+        )
         self.checkpoints = Checkpoints(
             folder / "checkpoints", keep=settings.average_last
         )
@@ -188,18 +190,18 @@ class Run:
                 self.translator.save(self.folder / "averaged")
         use = max(kept, key=lambda name: _rank(scores[name]))
         self.model.set_weights(kept[use])
-        held_out, texts = self.dev, texts[use]
+        pairs, texts = self.dev, texts[use]
         if self.prepared.test is not None:
-            held_out = self._texts(self.prepared.test)
+            pairs = held_out.texts(self.prepared.test, self.translator)
             count = len(self.prepared.test)
             self.say(f"Translating the test set, {count:,} sentences.")
-            scores["test"], texts = self._score(held_out, beam_size=4)
+            scores["test"], texts = self._score(pairs, beam_size=4)
         result = {
             "use": use,
             "step": self.state["step"],
             "minutes": round(self.state["minutes"], 2),
             "scores": scores,
-            "samples": list(zip(*held_out, texts))[:3] if held_out else [],
+            "samples": list(zip(*pairs, texts))[:3] if pairs else [],
         }
         write_text(
             self.folder / "result.json",
@@ -355,33 +357,6 @@ class Run:
         together = settings.steps_per_execution
         return math.ceil(steps / together) * together
 
-    def _texts(self, examples, count=None):
-        """Sources and references of the first pairs of a held-out part."""
-        if examples is None:
-            return None
-        rows = np.arange(len(examples))[:count]
-        tokenizers = (
-            self.translator.source_tokenizer,
-            self.translator.target_tokenizer,
-        )
-        texts = [
-            tokenizer.detokenize(
-                [
-                    ids[:length].tolist()
-                    for ids, length in zip(
-                        examples.gather(
-                            rows, side, int(examples.lengths[rows, side].max())
-                        ),
-                        examples.lengths[rows, side],
-                    )
-                ]
-            )
-            for side, tokenizer in enumerate(tokenizers)
-        ]
-        # Blank pairs would count as right answers.
-        pairs = [p for p in zip(*texts) if any(text.strip() for text in p)]
-        return list(map(list, zip(*pairs))) if pairs else None
-
     def _step(self):
         """The number of updates so far."""
         return int(self.model.optimizer.iterations.numpy())
@@ -465,28 +440,13 @@ class Run:
             records.write_summaries(self.folder / "logs", row)
 
     def _score(self, pairs, beam_size):
-        """Scores of translating held-out sentences, and the translations."""
-        if pairs is None:
-            return {}, []
-        sources, references = pairs
-        translations = self.translator.translate(
-            sources,
-            beam_size,
-            self.settings.length_penalty,
+        return held_out.score(
+            pairs,
+            self.translator,
+            beam_size=beam_size,
+            length_penalty=self.settings.length_penalty,
             max_extra_length=self.settings.max_extra_length,
         )
-        texts = [translation.text for translation in translations]
-        bleu = evaluation.bleu(texts, references)
-        chrf = evaluation.chrf(texts, references)
-        scores = {
-            "bleu": round(bleu.value, 3),
-            "chrf": round(chrf.value, 3),
-            "exact": round(evaluation.exact_match(texts, references), 4),
-            "sentences": len(references),
-            "signature": bleu.signature,
-            "chrf_signature": chrf.signature,
-        }
-        return scores, texts
 
     def _checkpoint(self, stopped=False):
         variables = self._variables()

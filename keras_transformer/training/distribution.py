@@ -1,13 +1,12 @@
 """The base class of models that train the same on any number of devices."""
 
 import contextlib
-import math
-from numbers import Real
 
 import keras
 from keras import tree
 from keras.src.models.functional import Functional
 
+from keras_transformer.layers import arguments
 from keras_transformer.training.loss import SmoothedCrossentropy
 from keras_transformer.training.optimizer import ReduceFirst
 from keras_transformer.training.replicas import TENSORFLOW
@@ -88,8 +87,8 @@ class DistributedModel(Steps, keras.Model):
             consistency: If above 0, each batch is seen twice, with other
                 dropout, and the loss has a term more: so many times the
                 divergence between both predictions, as in "R-Drop" (Liang et
-                al. 2021). It takes twice the work, and helps where data is
-                scarce; 5 is that paper's value. Needs `SmoothedCrossentropy`.
+                al. 2021), which is meant for scarce data and has 5. It takes
+                twice the work. Needs `SmoothedCrossentropy`.
         """
         if not isinstance(accumulation_steps, int) or accumulation_steps < 1:
             raise ValueError(
@@ -159,12 +158,9 @@ class DistributedModel(Steps, keras.Model):
 
     def _check_consistency(self):
         consistency = self.consistency
-        if not isinstance(consistency, Real) or not 0 <= consistency < math.inf:
-            raise ValueError(
-                "`consistency` must be a number of at least 0. "
-                f"Received: consistency={consistency!r}. "
-                "Give 0 to see each batch once."
-            )
+        arguments.check_number(
+            "a number of at least 0", minimum=0, consistency=consistency
+        )
         if not consistency:
             return
         if not TENSORFLOW:
@@ -180,7 +176,7 @@ class DistributedModel(Steps, keras.Model):
                 "`consistency` compares logits, token by token, and needs "
                 "`SmoothedCrossentropy` as the one loss. "
                 f"Received: consistency={consistency} with loss={self.loss} "
-                f"and a `compute_loss` of "
+                "and a `compute_loss` of "
                 f"{type(self).compute_loss.__qualname__}. "
                 "Leave `consistency` at 0."
             )

@@ -37,8 +37,8 @@ def load(folder=None, dtype="float32"):
     if result.is_file():
         with reading(folder):
             folder = folder / json.loads(result.read_text("utf-8"))["use"]
-    elif runs := [n for n in ("best", "averaged") if (folder / n).is_dir()]:
-        folder = folder / runs[0]
+    elif kept := [n for n in ("best", "averaged") if (folder / n).is_dir()]:
+        folder = folder / kept[0]  # of a run that is not at its end
     elif versions := exported_versions(folder):
         folder = folder / str(max(versions))
     if (folder / EXTRA / "metadata.json").is_file():

@@ -50,6 +50,11 @@ def main(output):
             SmoothedCrossentropy(0.1),
             metrics=[TokenAccuracy(), Perplexity()],
         )
+        # As a file that was trained on TensorFlow is loaded. Without dropout
+        # neither changes an update.
+        config = model.get_compile_config()
+        config |= {"accumulation_steps": 3, "consistency": 2.0}
+        model.compile_from_config(config)
         # All rows in a batch: elsewhere Keras reports a mean over batches.
         logs = model.fit(
             ids, targets, batch_size=12, epochs=5, shuffle=False, verbose=0
