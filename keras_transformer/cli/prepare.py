@@ -1,5 +1,7 @@
 """`keras-transformer prepare`: a corpus to shards, once."""
 
+from pathlib import Path
+
 from keras_transformer.cli.flags import SOURCES, WrappedDescription
 
 
@@ -50,10 +52,9 @@ def add_parser(verbs):
     parser.add_argument(
         "--tokenizer",
         nargs="+",
-        metavar="FILE",
-        help="vocabulary of a trained model (its tokenizer.model, or its "
-        "source.model and target.model) to take; nothing is learned then, "
-        "whatever the three flags above say",
+        metavar="MODEL",
+        help="folder of a trained model whose vocabulary to take, or its file "
+        "or two; nothing is learned then, whatever the three flags above say",
     )
     parser.add_argument(
         "--merge-dropout",
@@ -131,11 +132,14 @@ def run(args):
 
 
 def _tokenizer(paths):
-    """What is in the files: nothing, one for both languages, or one each."""
+    """What is there: nothing, one for both languages, or one each."""
     from keras_transformer.tokenizer import Tokenizer
+    from keras_transformer.translator import load
 
     if not paths:
         return None
+    if len(paths) == 1 and Path(paths[0]).is_dir():
+        return load(paths[0]).tokenizer
     tokenizers = tuple(Tokenizer.load(path) for path in paths)
     return tokenizers[0] if len(tokenizers) == 1 else tokenizers
 

@@ -31,7 +31,7 @@ def old_model(settings, start, prepared):
             "A model and its data must have the same vocabulary. Received: "
             f"start_from={settings.start_from!r} with a vocabulary "
             f"other than that of {prepared.folder}. Prepare the data "
-            "with `--tokenizer` and the model's own file."
+            f"with `--tokenizer {settings.start_from}`."
         )
     config = start.model.get_config()
     positions = start.model.source_positions

@@ -488,3 +488,15 @@ def test_what_does_not_fit_the_start_gets_a_sentence(
     command = ["train", *flags, "--start-from", str(finished / "averaged")]
     assert cli.main(command) == 2
     assert words in capsys.readouterr().err
+
+
+def test_data_prepared_with_a_model_s_vocabulary_fit_it(
+    tmp_path, finished, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    start = str(finished)
+    command = ["prepare", "data", "--train", "numbers:0-99"]
+    assert cli.main([*command, "--tokenizer", start]) == 0
+    flags = ["--start-from", start, "--steps=1", "--tokens-per-batch=512"]
+    assert cli.main(["train", "data", *flags, "--run-folder=run"]) == 0
+    assert load("run").tokenizer == load(start).tokenizer
