@@ -22,23 +22,7 @@ from keras_transformer.runs.watch import Watch
 from keras_transformer.translator import load
 from tests.training.processes import start_workers
 
-TINY = [
-    "--train",
-    "numbers:0-999",
-    "--dev",
-    "numbers:0-999",
-    "--vocabulary-size=300",
-    "--num-layers=1",
-    "--hidden-dim=16",
-    "--num-heads=2",
-    "--intermediate-dim=16",
-    "--dropout=0.1",
-    "--tokens-per-batch=512",
-    "--warmup-steps=10",
-    "--validation-sentences=4",
-    "--validate-every=4",
-    "--average-last=3",
-]
+from .tiny import TINY
 
 
 def start(folder, *flags):
@@ -66,17 +50,6 @@ def wait_for(process, pattern):
 
 def weights(folder):
     return load(folder).model.get_weights()
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A run of twelve steps that nobody stopped."""
-    folder = tmp_path_factory.mktemp("runs") / "finished"
-    assert (
-        cli.main(["train", "--run-folder", str(folder), *TINY, "--steps=12"])
-        == 0
-    )
-    return folder
 
 
 def test_a_run_folder_holds_what_it_promises(finished):
@@ -455,48 +428,3 @@ def test_two_workers_train_one_run_and_go_on_with_it(tmp_path):
     with open(tmp_path / "run" / "metrics.csv", newline="") as file:
         assert [row["step"] for row in csv.DictReader(file)] == ["4", "8"]
     assert load(tmp_path / "run").translate("two").score < 0
-
-
-def test_a_run_starts_from_the_weights_of_another(tmp_path, finished, capsys):
-    folder = tmp_path / "tuned"
-    flags = ["--run-folder", str(folder), "--train", "numbers:1000-1999"]
-    flags += ["--start-from", str(finished / "averaged"), "--dropout=0.2"]
-    # So small a rate that the weights stay what they were, but for rounding.
-    flags += ["--learning-rate-scale=1e-9", "--steps=2", "--validate-every=2"]
-    flags += ["--tokens-per-batch=512", "--dtype=mixed_bfloat16"]
-    assert cli.main(["train", *flags]) == 0, capsys.readouterr().err
-    before, after = load(finished / "averaged"), load(folder)
-    assert after.tokenizer == before.tokenizer
-    assert after.model.get_config()["dropout"] == 0.2
-    assert after.model.compute_dtype == "float32"
-    for old, new in zip(before.model.weights, after.model.weights):
-        np.testing.assert_allclose(old, new, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--train", "numbers:0-99", "--hidden-dim=32"], "hidden_dim=16"),
-        (["data"], "--tokenizer"),
-    ],
-)
-def test_what_does_not_fit_the_start_gets_a_sentence(
-    tmp_path, finished, capsys, monkeypatch, flags, words
-):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["prepare", "data", "--vocabulary-size=300"]) == 0
-    command = ["train", *flags, "--start-from", str(finished / "averaged")]
-    assert cli.main(command) == 2
-    assert words in capsys.readouterr().err
-
-
-def test_data_prepared_with_a_model_s_vocabulary_fit_it(
-    tmp_path, finished, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    start = str(finished)
-    command = ["prepare", "data", "--train", "numbers:0-99"]
-    assert cli.main([*command, "--tokenizer", start]) == 0
-    flags = ["--start-from", start, "--steps=1", "--tokens-per-batch=512"]
-    assert cli.main(["train", "data", *flags, "--run-folder=run"]) == 0
-    assert load("run").tokenizer == load(start).tokenizer

@@ -1,19 +1,15 @@
-"""`prepare` makes whole folders or none, and goes on after a stop."""
+"""`prepare` makes a folder of shards from sources of pairs."""
 
-import errno
 import gzip
 import json
 import os
 import re
 import shutil
-import signal
-import threading
 
 import numpy as np
 import pytest
 
 from keras_transformer.batching import (
-    files,
     load_prepared,
     make_batches,
     prepare,
@@ -24,55 +20,7 @@ from keras_transformer.cli import main
 from keras_transformer.data import numbers, read_pairs
 from keras_transformer.tokenizer import Tokenizer
 
-PAIRS = numbers("train", amount=1_000)
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """Works in an empty folder, with shards small enough to be several."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(spool, "SHARD_PAIRS", 300)
-    return tmp_path
-
-
-def write_tsv(path, pairs):
-    text = "".join(f"{source}\t{target}\n" for source, target in pairs)
-    path.write_text(text, "utf-8")
-    return str(path)
-
-
-def texts(folder, split="train"):
-    """Reads a split back as text, through tokenizer and shards."""
-    loaded = load_prepared(folder, verify=True)
-    examples = getattr(loaded, split)
-    tokenizers = loaded.tokenizer
-    if isinstance(tokenizers, Tokenizer):
-        tokenizers = (tokenizers, tokenizers)
-    rows = np.arange(len(examples))
-    sides = [
-        tokenizer.detokenize(
-            examples.gather(rows, side, int(examples.lengths.max()))
-        )
-        for side, tokenizer in enumerate(tokenizers)
-    ]
-    return list(zip(*sides))
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.fixture
-def corpus(here):
-    dev, test = numbers("dev")[:50], numbers("test")[:40]
-    train = [*PAIRS, ("", "leer"), PAIRS[0], dev[3], ("kurz", "x" * 99)]
-    return {
-        "train": write_tsv(here / "train.tsv", train),
-        "dev": write_tsv(here / "dev.tsv", dev),
-        "test": write_tsv(here / "test.tsv", [*test, ("", ""), test[0]]),
-        "vocabulary_size": 300,
-        "verbose": False,
-    }
+from .corpora import PAIRS, contents, texts, write_tsv
 
 
 def test_a_prepared_folder_holds_the_cleaned_corpus(here, corpus):
@@ -197,58 +145,6 @@ def test_the_same_command_again_has_nothing_to_do(here, corpus, monkeypatch):
     write_tsv(here / "train.tsv", PAIRS[:500])
     with pytest.raises(ValueError, match="holds something else"):
         prepare("out", **corpus)
-
-
-@pytest.mark.parametrize("writes", [0, *range(1, 22, 2)])
-def test_a_stopped_run_goes_on_to_the_same_folder(
-    here, corpus, monkeypatch, writes
-):
-    """Stops before each second file, wherever that is."""
-    prepare("whole", **corpus)
-    write = files.write
-    written = []
-
-    def stop(path, data):
-        if len(written) == writes:
-            raise KeyboardInterrupt
-        written.append(path.name)
-        write(path, data)
-
-    monkeypatch.setattr(files, "write", stop)
-    with pytest.raises(KeyboardInterrupt):
-        prepare("out", **corpus)
-    assert not (here / "out").exists()
-    with pytest.raises(FileNotFoundError, match="has finished"):
-        load_prepared("out")
-    first, written = written, []
-    monkeypatch.setattr(
-        files,
-        "write",
-        lambda path, data: (written.append(path.name), write(path, data)),
-    )
-    prepare("out", **corpus)
-    assert contents(here / "out") == contents(here / "whole")
-    assert not (here / "out.partial").exists()
-    # Shards that were whole are not made again.
-    shards = {name for name in first if name.endswith(".lengths.npy")}
-    assert not shards & set(written)
-
-
-def test_what_a_kill_left_of_the_manifest_is_no_part(here, corpus, monkeypatch):
-    write = files.write
-
-    def stop(path, data):
-        if path.name == "manifest.json":
-            path.with_name("manifest.json.partial").write_bytes(data[:9])
-            raise KeyboardInterrupt
-        write(path, data)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "write", stop)
-        with pytest.raises(KeyboardInterrupt):
-            prepare("out", **corpus)
-    prepare("out", **corpus)
-    assert "manifest.json.partial" not in contents(here / "out")
 
 
 def test_another_text_from_a_pipe_is_another_source(here):
@@ -401,55 +297,6 @@ def test_blank_dev_files_get_a_sentence(here, corpus, capsys):
     arguments = ["--train", corpus["train"], "--dev", "blank.tsv"]
     assert main(["prepare", "out", *arguments]) == 2
     assert "The dev source must hold pairs" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("writes", [0, 1, 5, 9, 13, 17])
-def test_a_full_disk_gets_a_sentence_and_leaves_nothing(
-    here, corpus, capsys, monkeypatch, writes
-):
-    write = files.write
-    written = []
-
-    def until_full(path, data):
-        written.append(path)
-        if len(written) > writes:
-            path.write_bytes(bytes(data)[: len(data) // 2])
-            raise OSError(errno.ENOSPC, "full", str(path))
-        write(path, data)
-
-    monkeypatch.setattr(files, "write", until_full)
-    before = {path.name for path in here.iterdir()}
-    arguments = ["--train", corpus["train"], "--dev", corpus["dev"]]
-    command = ["prepare", "out", *arguments, "--vocabulary-size", "300"]
-    assert main(command) == 2
-    assert "No space left on device" in capsys.readouterr().err
-    assert {path.name for path in here.iterdir()} == before
-
-
-def test_an_interrupt_does_not_wait_for_the_vocabulary(corpus, monkeypatch):
-    begun, done = threading.Event(), threading.Event()
-
-    def learn(*_, **__):
-        begun.set()
-        done.wait(60)
-
-    monkeypatch.setattr(prepared.Tokenizer, "train", learn)
-    thread = threading.Thread(
-        target=lambda: (begun.wait(), os.kill(os.getpid(), signal.SIGINT))
-    )
-    thread.start()
-    assert main(["prepare", "out", "--train", corpus["train"]]) == 130
-    assert not done.is_set()
-    done.set()
-
-
-def test_an_interrupt_ends_with_130_and_a_word(corpus, capsys, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(prepared, "_learn", stop)
-    assert main(["prepare", "out", "--train", corpus["train"]]) == 130
-    assert "The same command goes on" in capsys.readouterr().err
 
 
 def test_an_output_in_use_is_not_touched(here, corpus, capsys):
