@@ -83,6 +83,8 @@ class Transformer(DistributedModel):
         initializer_scale: Variance of the layers' matrices at the start, as a
             multiple of Glorot's. A model that normalises last may learn sooner
             with less than 1.
+        dtype: Type to compute in, or `"mixed_bfloat16"` or
+            `"mixed_float16"`. Defaults to Keras' policy.
 
     >>> model = Transformer.from_preset("tiny", vocabulary_size=100)
     >>> ids = keras.ops.ones((2, 5), "int32")

@@ -296,6 +296,20 @@ def test_a_test_set_is_evaluated(run, expected, tmp_path):
     assert saved.read_text("utf-8").splitlines() == [*expected, "", ""]
 
 
+def test_a_test_set_may_ask_for_short_translations(
+    run, translator, expected, tmp_path
+):
+    pairs, saved = tmp_path / "test.tsv", tmp_path / "out.txt"
+    pairs.write_text("".join(f"{s}\tein Haus\n" for s in SENTENCES), "utf-8")
+    command = ("evaluate", str(pairs), "--save", str(saved))
+    code, _, _ = run(*command, "--beam-size=1", "--max-extra-length=1")
+    assert code == 0
+    short = translator.translate(SENTENCES, 1, max_extra_length=1)
+    found = saved.read_text("utf-8").splitlines()
+    assert found == [result.text for result in short]
+    assert found != expected
+
+
 @pytest.mark.parametrize("text", ["", "\t\n \t\n"])
 def test_a_test_set_must_not_be_empty(run, tmp_path, text):
     (tmp_path / "test.tsv").write_text(text)
@@ -359,20 +373,27 @@ import matplotlib.figure  # it is hidden for TensorFlow's import alone
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_help_needs_no_tensorflow():
-    program = """
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["train", "--help"], "--learning-rate-scale"),
+        (["prepare", "out", "--train", "numbers:0-99"], "Wrote out."),
+    ],
+)
+def test_help_and_prepare_need_no_tensorflow(tmp_path, arguments, told):
+    program = f"""
 import sys
 sys.argv[0] = "keras-transformer"
 from keras_transformer import cli
 try:
-    cli.main(["train", "--help"])
+    cli.main({arguments})
 finally:
     assert "keras" not in sys.modules
 """
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "--learning-rate-scale" in done.stdout
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert told in done.stdout
 
 
 def test_the_version_is_that_of_the_distribution(capsys):

@@ -1,9 +1,9 @@
 """Table 3 of the paper in small: which choices matter?
 
-    keras-transformer prepare corpus --vocabulary-size 4000 \\
+    keras-transformer prepare corpus/table3 --vocabulary-size 4000 \\
         --train train.en,train.de --dev val.en,val.de
-    python examples/paper/table3.py corpus       2 to 14 minutes a row
-    python examples/paper/table3.py --quick      numbers in words, a minute
+    python examples/paper/table3.py corpus/table3   2 to 14 minutes a row
+    python examples/paper/table3.py --quick         numbers in words, a minute
 
 Trains one model for each row of table3.toml, all with the same updates, and
 prints perplexity and BLEU of the development set like the paper. Perplexity is

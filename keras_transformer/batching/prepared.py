@@ -54,7 +54,16 @@ class PreparedOtherwise(ValueError):
 
 @dataclass
 class Prepared:
-    """What `load_prepared` gives: the tokenizer, and `Examples` by split."""
+    """What `load_prepared` gives, and `make_batches` takes from.
+
+    Attributes:
+        folder: Where it is.
+        manifest: Counts, settings and checksums, as in `manifest.json`.
+        tokenizer: A `Tokenizer`, or one for each language.
+        train: `Examples` to train with.
+        dev: Those of the development set, or None.
+        test: Those of the test set, or None.
+    """
 
     folder: Path
     manifest: dict
@@ -94,7 +103,8 @@ def prepare(
 ):
     """Cleans and tokenises a corpus into a folder of shards.
 
-    Run again after a stop, it goes on with what is finished.
+    Run again after a stop, it goes on with what is finished. Pairs from
+    Python cannot be compared with those of before; they need a new folder.
 
     Args:
         output: The folder to make.
@@ -106,7 +116,8 @@ def prepare(
         kind: `"bpe"` or `"unigram"`.
         shared_vocabulary: One vocabulary for both languages, as in the
             paper, or one for each.
-        clean: Whether to leave training pairs out by the rules of `Cleaner`.
+        clean: Whether to leave training pairs out by the rules of
+            `keras_transformer.data.cleaning.Cleaner`.
         max_characters: Longest side that cleaning lets pass.
         max_ratio: Largest ratio of the sides that it lets pass.
         swap: Whether to exchange the sides of all sources.

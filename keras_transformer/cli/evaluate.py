@@ -81,6 +81,7 @@ def _translate(translator, sentences, args):
             sentences,
             beam_size(args),
             args.length_penalty,
+            max_extra_length=args.max_extra_length,
             jit_compile=args.compile,
             progress=advance,
         )

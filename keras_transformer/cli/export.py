@@ -80,6 +80,7 @@ def run(args):
         length_penalty=args.length_penalty,
         num_results=args.num_results,
         max_source_length=args.max_source_length,
+        max_extra_length=args.max_extra_length,
         jit_compile=args.compile,
         samples=samples,
         origin=origin,

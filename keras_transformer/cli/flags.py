@@ -75,6 +75,13 @@ def add_search_flags(parser):
         metavar="X",
         help="alpha of the paper's length penalty (0.6)",
     )
+    parser.add_argument(
+        "--max-extra-length",
+        type=int,
+        default=50,
+        metavar="N",
+        help="pieces that a translation may be longer than its source (50)",
+    )
 
 
 def add_compile_flag(parser):

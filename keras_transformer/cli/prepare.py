@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from keras_transformer.cli import import_tensorflow
 from keras_transformer.cli.flags import SOURCES, WrappedDescription
 
 
@@ -26,8 +27,8 @@ def add_parser(verbs):
             f"--{name}",
             nargs="+",
             metavar="SOURCE",
-            help=f"{name} pairs; never cleaned, and where training pairs are, "
-            "left out of them",
+            help=f"{name} pairs, never cleaned; training pairs that share a "
+            "side with one are left out",
         )
     parser.add_argument(
         "--swap", action="store_true", help="translate the other way"
@@ -75,7 +76,8 @@ def add_parser(verbs):
     parser.add_argument(
         "--no-clean",
         action="store_true",
-        help="keep all pairs: empty, repeated, overlong, uneven ones too",
+        help="keep all pairs: empty, repeated, overlong, uneven ones, and "
+        "those that share a side with dev or test",
     )
     parser.add_argument(
         "--max-characters",
@@ -89,7 +91,8 @@ def add_parser(verbs):
         type=float,
         default=3.0,
         metavar="X",
-        help="largest ratio of the sides that cleaning keeps (3.0)",
+        help="how many times longer than the other a side may be, plus ten "
+        "characters (3.0)",
     )
     parser.add_argument(
         "--tokens-per-batch",
@@ -134,11 +137,13 @@ def run(args):
 def _tokenizer(paths):
     """What is there: nothing, one for both languages, or one each."""
     from keras_transformer.tokenizer import Tokenizer
-    from keras_transformer.translator import load
 
     if not paths:
         return None
     if len(paths) == 1 and Path(paths[0]).is_dir():
+        import_tensorflow()
+        from keras_transformer.translator import load
+
         return load(paths[0]).tokenizer
     tokenizers = tuple(Tokenizer.load(path) for path in paths)
     return tokenizers[0] if len(tokenizers) == 1 else tokenizers
@@ -164,8 +169,8 @@ def _report(prepared):
         print(f"No pair fits into batches of {budget:,} tokens.")
     else:
         print(
-            f"Batches of {budget:,} tokens are {share:.1%} real, in "
-            f"{batches['distinct_shapes']} shapes."
+            f"Batches of {budget:,} tokens are {share:.1%} real; distinct "
+            f"shapes: {batches['distinct_shapes']}."
         )
     print(
         f"Wrote {prepared.folder}. Next: keras-transformer train "

@@ -88,13 +88,6 @@ def _add_constraint_flags(parser):
         help="pieces before a translation may end (0)",
     )
     group.add_argument(
-        "--max-extra-length",
-        type=int,
-        default=50,
-        metavar="N",
-        help="pieces that it may be longer than its source (50)",
-    )
-    group.add_argument(
         "--no-repeat-ngram-size",
         type=int,
         default=0,

@@ -21,6 +21,7 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         tie_weights: Whether the logits come from the same matrix.
         embeddings_initializer: Initializer of the matrix. Defaults to a normal
             distribution with standard deviation `hidden_dim ** -0.5`.
+        mask_zero: Whether id 0 is padding, and outputs carry a mask of it.
         **kwargs: What `keras.layers.ReversibleEmbedding` takes.
 
     Call arguments:

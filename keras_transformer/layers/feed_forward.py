@@ -15,9 +15,9 @@ class FeedForward(keras.layers.Layer):
 
     Args:
         intermediate_dim: Width in the middle (`d_ff` in the paper).
+        activation: Name of the function in the middle.
         dropout: Share of outputs dropped while training.
         activation_dropout: Share of the middle dropped while training.
-        activation: Name of the function in the middle.
         kernel_initializer: Initializer of both matrices.
 
     Call arguments:

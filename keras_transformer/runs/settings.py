@@ -62,7 +62,9 @@ class Settings:
     activation_dropout: float = setting(
         None, "Share dropped inside the feed-forward networks.", float
     )
-    activation: str = setting(None, "Function in between (relu).", str)
+    activation: str = setting(
+        None, "Function inside the feed-forward networks (relu).", str
+    )
     position_encoding: str = setting(
         None, "sinusoidal, concatenated or learned.", str
     )

@@ -56,11 +56,17 @@ def train(settings, folder, say=tell):
         settings: A dictionary with what a settings file has, for example
             `{"data": "corpus", "preset": "small", "minutes": 60}`; or
             `Settings`, which `runs.settings.read_settings` gives.
-        folder: The run folder. What it holds is in the documentation.
+        folder: The run folder. What it holds is in docs/training.md.
         say: A function that is told what happens, a line at a time.
 
     Returns:
-        What stands in `result.json`: scores and which weights to use.
+        What stands in `result.json`: scores and which weights to use. None
+        on all workers but the first.
+
+    Raises:
+        Stopped: After Ctrl-C, when all is saved. Called again, it goes on.
+        Diverged: If the loss is no number any more; the last good weights
+            are saved.
     """
     if isinstance(settings, dict):
         settings = read_settings(flags=settings)
@@ -394,7 +400,7 @@ class Run:
             f"{len(plan.examples) - plan.num_left_out:,} pairs{left_out}, "
             f"{plan.steps_per_epoch:,} batches "
             f"an epoch, {plan.real_share:.0%} of them real tokens, "
-            f"{devices.num_replicas(self.strategy)} replica(s)."
+            f"replicas: {devices.num_replicas(self.strategy)}."
         )
         warmup_steps = self.settings.warmup_steps
         if self.total_steps and 2 * self.total_steps < warmup_steps:

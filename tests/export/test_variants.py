@@ -61,7 +61,8 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     samples = tmp_path / "samples.txt"
     samples.write_text("two\n\n  \nthree\n")
     command += ["--samples", str(samples), "--max-source-length", "49"]
-    assert cli.main([*command, "--num-results", "2"]) == 0
+    command += ["--num-results", "2", "--max-extra-length", "7"]
+    assert cli.main(command) == 0
     folder = tmp_path / "models" / "7" / "1"
     assert f"Wrote {folder}" in capsys.readouterr().out
     card = (folder / "README.md").read_text()
@@ -70,6 +71,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     about = json.loads((folder / "assets.extra/metadata.json").read_text())
     assert about["samples"] == ["two", "three"]
     assert about["settings"]["max_source_length"] == 49
+    assert about["settings"]["max_extra_length"] == 7
     data = (folder / "variables" / "variables.data-00000-of-00001").stat()
     size = 4 * translator.model.count_params()
     assert size <= data.st_size < 1.2 * size
@@ -78,7 +80,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     short = [s for s in sentences if len(tokenizers[0].tokenize(s)) < 50]
     assert len(short) > 100
     found = signatures["serving_default"](text=tf.constant(short))
-    check(found, load(folder.parent), short, extra=50)
+    check(found, load(folder.parent), short, extra=7)
     long = ["x" * 1000]
     assert call(signatures, "translate_nbest", long)["score"].shape == (1, 2)
     lengths = call(signatures, "attention", long, long)

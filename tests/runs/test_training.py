@@ -403,7 +403,7 @@ def test_a_run_on_two_devices(tmp_path):
     process = start(tmp_path / "run", "--steps=8", "--devices=2")
     lines = wait_for(process, "Wrote")
     assert process.wait(60) == 0
-    assert any("2 replica(s)" in line for line in lines)
+    assert any("replicas: 2" in line for line in lines)
     assert load(tmp_path / "run").translate("two").score < 0
 
 
@@ -424,7 +424,7 @@ def test_two_workers_train_one_run_and_go_on_with_it(tmp_path):
         printed = [worker.communicate(timeout=240)[0] for worker in workers]
         assert [worker.returncode for worker in workers] == [0, 0], printed
         assert announced in printed[0]
-        assert "2 replica(s)" in printed[0]
+        assert "replicas: 2" in printed[0]
     with open(tmp_path / "run" / "metrics.csv", newline="") as file:
         assert [row["step"] for row in csv.DictReader(file)] == ["4", "8"]
     assert load(tmp_path / "run").translate("two").score < 0
