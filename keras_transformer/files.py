@@ -24,6 +24,19 @@ def replacing(path):
         beside.unlink(missing_ok=True)
 
 
+def holds_something(path):
+    """Whether it is a file, or a folder that is not empty."""
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))
+
+
+def holds_files(path):
+    """Whether a whole file is there; a stop at once leaves none."""
+    return path.is_file() or any(
+        found.is_file() and found.suffix != ".partial"
+        for found in path.rglob("*")
+    )
+
+
 def remove_folder(folder):
     """Removes it under another name, so that nobody finds half of it."""
     folder = Path(folder)

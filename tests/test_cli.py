@@ -374,13 +374,13 @@ import matplotlib.figure  # it is hidden for TensorFlow's import alone
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "told", "shown"),
     [
-        (["train", "--help"], "--learning-rate-scale"),
-        (["prepare", "out", "--train", "numbers:0-99"], "Wrote out."),
+        (["train", "--help"], "--learning-rate-scale", ""),
+        (["prepare", "out", "--train", "numbers:0-99"], "Wrote out.", "━"),
     ],
 )
-def test_help_and_prepare_need_no_tensorflow(tmp_path, arguments, told):
+def test_help_and_prepare_need_no_tensorflow(tmp_path, arguments, told, shown):
     program = f"""
 import sys
 sys.argv[0] = "keras-transformer"
@@ -394,6 +394,8 @@ finally:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert told in done.stdout
+    # Nothing but the lines of progress.
+    assert all(shown and shown in line for line in done.stderr.splitlines())
 
 
 def test_the_version_is_that_of_the_distribution(capsys):

@@ -37,7 +37,12 @@ from keras_transformer.batching.spool import (
 )
 from keras_transformer.data.cleaning import Cleaner
 from keras_transformer.data.sources import read_pairs, source_files
-from keras_transformer.files import reading, remove_folder
+from keras_transformer.files import (
+    holds_files,
+    holds_something,
+    reading,
+    remove_folder,
+)
 from keras_transformer.threads import in_background, in_threads, num_cores
 from keras_transformer.tokenizer import Tokenizer
 
@@ -168,7 +173,7 @@ def prepare(
         settings["shared_vocabulary"] = len(given) == 1
         settings["tokenizers"] = [t.fingerprint for t in given]
         del settings["vocabulary_size"], settings["kind"]
-    if _holds_something(output):
+    if holds_something(output):
         if _same_data(_settings_of(output), settings):
             return load_prepared(given_output)
         raise PreparedOtherwise(
@@ -185,7 +190,7 @@ def prepare(
 
     partial = output.with_name(output.name + ".partial")
     found = _settings_of(partial)
-    if found is None and _holds_files(partial):
+    if found is None and holds_files(partial):
         raise ValueError(
             "`output` must leave the name of its unfinished folder free. "
             f"Received: {output}, beside {partial.name}, which holds something "
@@ -488,15 +493,3 @@ def _settings_of(folder):
         if isinstance(found, dict):
             return found.get("settings", found)
     return None
-
-
-def _holds_something(path):
-    return path.is_file() or (path.is_dir() and any(path.iterdir()))
-
-
-def _holds_files(path):
-    """Whether a whole file is there; a stop at once leaves none."""
-    return path.is_file() or any(
-        found.is_file() and found.suffix != ".partial"
-        for found in path.rglob("*")
-    )

@@ -91,8 +91,8 @@ def add_parser(verbs):
         type=float,
         default=3.0,
         metavar="X",
-        help="how many times longer than the other a side may be, plus ten "
-        "characters (3.0)",
+        help="how many times as long as the other plus ten characters a side "
+        "may be (3.0)",
     )
     parser.add_argument(
         "--tokens-per-batch",
