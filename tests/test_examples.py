@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 
@@ -71,6 +72,34 @@ def test_a_mean_of_models_has_their_weights_by_share(tmp_path, capsys):
     untrained(position_encoding="concatenated").save(tmp_path / "other")
     with pytest.raises(ValueError, match="which differ"):
         example.main(tmp_path / "x", [*folders, tmp_path / "other"], (3, 1, 1))
+
+
+def test_a_deeper_model_translates_as_before_and_all_of_it_learns(tmp_path):
+    example = load_example("deeper_model")
+    old = untrained(normalize_first=True, use_bias=True)
+    old.save(tmp_path / "old")
+    example.main(tmp_path / "new", tmp_path / "old", 3, num_decoder_layers=2)
+    new = keras_transformer.load(tmp_path / "new").model
+    assert (len(new.encoder_layers), len(new.decoder_layers)) == (3, 2)
+    ids = {"source_ids": [[5, 6, 7, 3]], "target_ids": [[2, 8, 9]]}
+    ids = {name: np.array(value) for name, value in ids.items()}
+    np.testing.assert_allclose(new(ids), old.model(ids), rtol=1e-5, atol=1e-5)
+
+    before = new.get_weights()
+    labels = np.array([[8, 9, 3]])
+    loss = keras_transformer.SmoothedCrossentropy()
+    new.compile(keras.optimizers.SGD(0.01), loss)
+    new.fit(ids, labels, epochs=2, verbose=0)  # first what is zero
+    for weight, was in zip(new.weights, before):
+        # A bias of keys adds the same to all scores.
+        if not weight.path.endswith("key_bias"):
+            assert np.abs(weight - was).max() > 0, weight.path
+
+    untrained().save(tmp_path / "norm-last")
+    with pytest.raises(ValueError, match="normalises after"):
+        example.main(tmp_path / "x", tmp_path / "norm-last", 3)
+    with pytest.raises(ValueError, match="at least as many"):
+        example.main(tmp_path / "x", tmp_path / "new", 2)
 
 
 def test_the_wmt14_recipes_are_settings_that_a_run_takes():

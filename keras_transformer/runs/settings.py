@@ -100,6 +100,9 @@ class Settings:
     learning_rate_scale: float = setting(
         1.0, "Factor on the paper's learning rate."
     )
+    cooldown_steps: int = setting(
+        0, "Last updates, over which the learning rate falls to zero."
+    )
     label_smoothing: float = setting(0.1, "Share given to wrong labels.")
     consistency: float = setting(
         0.0,
@@ -307,6 +310,12 @@ def _check_counts(settings):
                 f"`{name}` must be {'above 0' if is_share else 'at least 1'}. "
                 f"Received: {name}={value}."
             )
+    if settings.cooldown_steps and settings.minutes is not None:
+        raise ValueError(
+            "`cooldown_steps` needs a run whose end is known. Received: "
+            f"cooldown_steps={settings.cooldown_steps}, "
+            f"minutes={settings.minutes}. Give `steps` or `epochs`."
+        )
     together = settings.steps_per_execution
     if together > 1 and settings.dtype == "mixed_float16":
         raise ValueError(
@@ -322,7 +331,12 @@ def _check_counts(settings):
                 f"Received: {name}={value}, steps_per_execution={together}. "
                 "Change either."
             )
-    for name in ("max_extra_length", "consistency", "label_smoothing"):
+    for name in (
+        "max_extra_length",
+        "cooldown_steps",
+        "consistency",
+        "label_smoothing",
+    ):
         value = getattr(settings, name)
         if value < 0:
             raise ValueError(

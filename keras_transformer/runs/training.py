@@ -21,7 +21,11 @@ from keras_transformer.runs import devices, held_out, records
 from keras_transformer.runs.checkpoints import Checkpoints
 from keras_transformer.runs.models import new_model, old_model
 from keras_transformer.runs.progress import Progress
-from keras_transformer.runs.settings import read_settings, write_settings
+from keras_transformer.runs.settings import (
+    ENDS,
+    read_settings,
+    write_settings,
+)
 from keras_transformer.runs.watch import Watch
 from keras_transformer.training import (
     Adam,
@@ -33,7 +37,7 @@ from keras_transformer.training import (
 from keras_transformer.translator import Translator, load
 
 # What may change when a run goes on.
-MAY_CHANGE = ("steps", "epochs", "minutes", "patience", "accumulation_steps")
+MAY_CHANGE = (*ENDS, "cooldown_steps", "patience", "accumulation_steps")
 
 
 class Stopped(Exception):
@@ -327,6 +331,8 @@ class Run:
             model.get_config()["hidden_dim"],
             warmup_steps=settings.warmup_steps,
             scale=settings.learning_rate_scale,
+            cooldown_steps=settings.cooldown_steps,
+            total_steps=self.total_steps,
         )
         model.compile(
             optimizer=Adam(self._rate, global_clipnorm=settings.clip_norm),

@@ -44,6 +44,13 @@ def test_a_flag_that_ends_a_run_replaces_the_end_in_the_file(tmp_path):
         read_settings(path, {"minutes": 5.0, "epochs": 2})
 
 
+def test_a_cool_down_needs_a_last_update():
+    with pytest.raises(ValueError, match="`cooldown_steps` needs"):
+        read_settings(flags={"minutes": 5.0, "cooldown_steps": 10})
+    with pytest.raises(ValueError, match="cooldown_steps=-1"):
+        read_settings(flags={"steps": 5, "cooldown_steps": -1})
+
+
 def test_numbers_have_defaults_of_their_own():
     assert read_settings().steps == 1500
     assert read_settings(flags={"minutes": 2.0}).steps is None

@@ -316,6 +316,23 @@ def test_a_warm_up_longer_than_the_run_is_said_so(tmp_path, capsys):
     assert "--warmup-steps" in capsys.readouterr().out
 
 
+def test_a_run_that_goes_on_may_cool_down(tmp_path, capsys):
+    flags = ["--run-folder", str(tmp_path / "run"), *TINY]
+    assert cli.main(["train", *flags, "--steps=4"]) == 0
+    assert cli.main(["train", *flags, "--steps=12", "--cooldown-steps=16"]) == 2
+    assert "cooldown_steps=16" in capsys.readouterr().err
+    assert cli.main(["train", *flags, "--steps=12", "--cooldown-steps=8"]) == 0
+    with open(tmp_path / "run" / "metrics.csv", newline="") as file:
+        rates = {
+            row["step"]: float(row["learning_rate"])
+            for row in csv.DictReader(file)
+        }
+    paper = keras_transformer.TransformerSchedule(16, warmup_steps=10)
+    assert rates["4"] == pytest.approx(float(paper(4)))
+    assert rates["8"] == pytest.approx(float(paper(8)) / 2)
+    assert rates["12"] == 0  # of the update that would be next
+
+
 def test_other_lines_in_the_file_that_a_run_began_with(tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"number {i}\tZahl {i}\n" for i in range(400)))
