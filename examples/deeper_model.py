@@ -28,7 +28,8 @@ def main(output, folder, num_layers, num_decoder_layers=None):
             "Only a model with `normalize_first` can be made deeper. "
             f"Received: {folder}, which normalises after its sub-layers."
         )
-    num_decoder_layers = num_decoder_layers or len(old.model.decoder_layers)
+    if num_decoder_layers is None:
+        num_decoder_layers = len(old.model.decoder_layers)
     settings |= {
         "num_layers": num_layers,
         "num_decoder_layers": num_decoder_layers,
@@ -83,5 +84,5 @@ if __name__ == "__main__":
     args = parser.parse_args()
     try:
         main(args.output, args.folder, args.num_layers, args.num_decoder_layers)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         parser.error(str(error))
