@@ -16,6 +16,7 @@ _HOMES = {
     "SmoothedCrossentropy": "training",
     "TransformerSchedule": "training",
     "Adam": "training",
+    "Muon": "training",
     "TokenAccuracy": "training",
     "Perplexity": "training",
     "Transformer": "model",

@@ -29,6 +29,7 @@ from keras_transformer.runs.settings import (
 from keras_transformer.runs.watch import Watch
 from keras_transformer.training import (
     Adam,
+    Muon,
     Perplexity,
     SmoothedCrossentropy,
     TokenAccuracy,
@@ -335,7 +336,7 @@ class Run:
             total_steps=self.total_steps,
         )
         model.compile(
-            optimizer=Adam(self._rate, global_clipnorm=settings.clip_norm),
+            optimizer=self._optimizer(),
             loss=SmoothedCrossentropy(settings.label_smoothing),
             metrics=[TokenAccuracy(name="accuracy"), Perplexity()],
             accumulation_steps=settings.accumulation_steps,
@@ -344,6 +345,15 @@ class Run:
         )
         model.optimizer.build(model.trainable_variables)
         return model
+
+    def _optimizer(self):
+        settings = self.settings
+        clip = {"global_clipnorm": settings.clip_norm}
+        if settings.optimizer == "adam":
+            return Adam(self._rate, **clip)
+        halves = settings.dtype == "mixed_bfloat16"
+        dtype = "bfloat16" if halves else "float32"
+        return Muon(self._rate, newton_schulz_dtype=dtype, **clip)
 
     def _longest_source(self):
         """Pieces of the longest source that is trained on."""

@@ -1,4 +1,4 @@
-"""Adam with the paper's settings, fused, and right on many replicas."""
+"""Adam with the paper's settings, fused, and Muon: right on many replicas."""
 
 import keras
 from keras import ops
@@ -99,3 +99,80 @@ class Adam(ReduceFirst, keras.optimizers.Adam):
                 epsilon=tf.cast(self.epsilon, variable.dtype),
                 grad=tf.cast(gradient, variable.dtype),
             )
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class Muon(ReduceFirst, keras.optimizers.Muon):
+    """`keras.optimizers.Muon` that learns more from each update than `Adam`.
+
+    The paper has not got it: Muon is of 2024. Each matrix inside a layer moves
+    by its momentum made orthogonal, so that directions that gradients seldom
+    show move as far as the others. Embeddings, biases and norms are left to
+    Adam. A step is as large as one of Adam's, and takes the same learning
+    rates and schedules.
+
+    Args:
+        learning_rate: A float or a schedule, such as `TransformerSchedule`.
+        adam_beta_1: Decay of the first moment, where Adam is at work.
+        adam_beta_2: Decay of the second moment, where Adam is at work.
+        epsilon: Added to the root of the second moment.
+        weight_decay: Share of the matrices that a step of 1 takes away.
+        adam_weight_decay: The same for all other weights.
+        exclude_layers: Parts of the names of more weights for Adam.
+        newton_schulz_dtype: In what matrices are made orthogonal.
+            `"bfloat16"` is faster where the processor multiplies in it, and
+            precise enough.
+        **kwargs: As in `keras.optimizers.Muon`: `momentum`, `ns_steps`, …
+            Clipping comes after the sum over replicas.
+    """
+
+    def __init__(
+        self,
+        learning_rate=0.001,
+        adam_beta_1=0.9,
+        adam_beta_2=0.98,
+        epsilon=1e-9,
+        weight_decay=None,
+        adam_weight_decay=None,
+        exclude_layers=("positions",),
+        newton_schulz_dtype="float32",
+        **kwargs,
+    ):
+        super().__init__(
+            learning_rate=learning_rate,
+            adam_beta_1=adam_beta_1,
+            adam_beta_2=adam_beta_2,
+            epsilon=epsilon,
+            weight_decay=weight_decay,
+            adam_weight_decay=adam_weight_decay,
+            exclude_layers=list(exclude_layers),
+            **kwargs,
+        )
+        self.newton_schulz_dtype = newton_schulz_dtype
+
+    def zeropower_via_newtonschulz5(self, x, steps):
+        # Keras would also sum the squares in half precision, which is where
+        # half precision goes wrong.
+        is_tall = x.shape[-2] > x.shape[-1]
+        norm = ops.sqrt(ops.sum(ops.square(x), axis=(-2, -1), keepdims=True))
+        result = ops.cast(x / (norm + 1e-7), self.newton_schulz_dtype)
+        if is_tall:
+            result = ops.swapaxes(result, -2, -1)
+        for _ in range(steps):
+            square = ops.matmul(result, ops.swapaxes(result, -2, -1))
+            fourth = ops.matmul(square, square)
+            factor = self.muon_b * square + self.muon_c * fourth
+            result = self.muon_a * result + ops.matmul(factor, result)
+        if is_tall:
+            result = ops.swapaxes(result, -2, -1)
+        return ops.cast(result, x.dtype)
+
+    def lr_adjust(self, x):
+        # Keras' factor is a float32 tensor, with which doubles do not mix.
+        if self.rms_rate is None:
+            return x
+        return x * (self.rms_rate * max(x.shape) ** 0.5)
+
+    def get_config(self):
+        config = super().get_config()
+        return config | {"newton_schulz_dtype": self.newton_schulz_dtype}

@@ -203,6 +203,7 @@ def test_half_precision_goes_on_with_the_next_batch(
     ("flags", "words"),
     [
         (["--preset=huge"], "preset='huge'"),
+        (["--optimizer=sgd"], "optimizer='sgd'"),
         (["--devices=0"], "devices=0"),
         (["--num-heads=3"], "num_heads=3"),
         (["nowhere"], "nowhere"),
@@ -331,6 +332,16 @@ def test_a_run_that_goes_on_may_cool_down(tmp_path, capsys):
     assert rates["4"] == pytest.approx(float(paper(4)))
     assert rates["8"] == pytest.approx(float(paper(8)) / 2)
     assert rates["12"] == 0  # of the update that would be next
+
+
+def test_a_run_with_muon_goes_on_as_if_it_had_not_stopped(tmp_path):
+    flags = [*TINY, "--optimizer=muon", "--dtype=mixed_bfloat16"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder, steps in (whole, 12), (parts, 4), (parts, 12):
+        command = ["train", "--run-folder", str(folder), *flags]
+        assert cli.main([*command, f"--steps={steps}"]) == 0
+    for ours, theirs in zip(weights(parts), weights(whole)):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 def test_other_lines_in_the_file_that_a_run_began_with(tmp_path, capsys):

@@ -18,6 +18,7 @@ import tensorflow as tf
 from keras_transformer.model import Transformer
 from keras_transformer.training import (
     Adam,
+    Muon,
     Perplexity,
     SmoothedCrossentropy,
     TokenAccuracy,
@@ -76,7 +77,7 @@ def make_model():
     )
 
 
-def train(strategy, accumulation_steps, steps_per_execution):
+def train(strategy, optimizer, accumulation_steps, steps_per_execution):
     # A rate of at most 0.008. Adam turns a last bit into a share of the rate,
     # so at ten times the rate even one device strays by more than 1e-5 from
     # itself, started one bit away.
@@ -84,7 +85,7 @@ def train(strategy, accumulation_steps, steps_per_execution):
     with strategy.scope() if strategy else contextlib.nullcontext():
         model = make_model()
         model.compile(
-            Adam(schedule, global_clipnorm=0.5),
+            optimizer(schedule, global_clipnorm=0.5),
             SmoothedCrossentropy(0.1),
             metrics=[TokenAccuracy(), Perplexity()],
             accumulation_steps=accumulation_steps,
@@ -102,14 +103,10 @@ def train(strategy, accumulation_steps, steps_per_execution):
 def main(kind, output):
     strategy = make_strategy(kind)
     results = {}
-    for accumulation_steps, steps_per_execution in [
-        (1, 1),
-        (1, 4),
-        (4, 1),
-        (4, 4),
-    ]:
-        name = f"{accumulation_steps}-{steps_per_execution}"
-        weights, logs = train(strategy, accumulation_steps, steps_per_execution)
+    ways = itertools.product((Adam, Muon), (1, 4), (1, 4))
+    for optimizer, *steps in ways:
+        weights, logs = train(strategy, optimizer, *steps)
+        name = "-".join(map(str, (optimizer.__name__, *steps)))
         results[f"weights-{name}"] = weights
         results[f"logs-{name}"] = logs
     np.savez(output, **results)

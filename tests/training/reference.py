@@ -51,3 +51,27 @@ class Adam:
             self.moments[i] = m, v
             m, v = m / (1 - b1**t), v / (1 - b2**t)
             w -= self.rate * m / (np.sqrt(v) + self.epsilon)
+
+
+class Muon:
+    """Orthogonal steps, for matrices alone."""
+
+    def __init__(self, rate, momentum=0.95):
+        self.rate, self.momentum = rate, momentum
+        self.moments = {}
+
+    def apply(self, gradients, weights):
+        b = self.momentum
+        for i, (g, w) in enumerate(zip(gradients, weights)):
+            m = self.moments[i] = b * self.moments.get(i, 0) + g
+            size = 0.2 * np.sqrt(max(w.shape))
+            w -= self.rate * size * orthogonal(g + b * m)
+
+
+def orthogonal(matrix):
+    """The polynomial that Newton and Schulz iterate, on singular values."""
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    values = values / np.linalg.norm(matrix)
+    for _ in range(5):
+        values = 3.4445 * values - 4.775 * values**3 + 2.0315 * values**5
+    return left * values @ right

@@ -6,7 +6,8 @@ import pytest
 from . import processes
 
 WAYS = [
-    f"{accumulation_steps}-{steps_per_execution}"
+    (optimizer, f"{accumulation_steps}-{steps_per_execution}")
+    for optimizer in ("Adam", "Muon")
     for accumulation_steps in (1, 4)
     for steps_per_execution in (1, 4)
 ]
@@ -35,23 +36,30 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("optimizer", "way"), WAYS)
 @pytest.mark.parametrize("kind", ["single", "mirrored", "worker0", "worker1"])
-def test_every_way_of_training_ends_with_the_same_weights(trained, kind, way):
+def test_every_way_of_training_ends_with_the_same_weights(
+    trained, kind, optimizer, way
+):
     expected, actual = trained["single"], trained[kind]
     np.testing.assert_allclose(
-        actual[f"weights-{way}"], expected["weights-1-1"], atol=1e-5
+        actual[f"weights-{optimizer}-{way}"],
+        expected[f"weights-{optimizer}-1-1"],
+        atol=1e-5,
     )
     np.testing.assert_allclose(
-        actual[f"logs-{way}"], expected["logs-1-1"], rtol=1e-5
+        actual[f"logs-{optimizer}-{way}"],
+        expected[f"logs-{optimizer}-1-1"],
+        rtol=1e-5,
     )
 
 
 @pytest.mark.slow
-def test_the_weights_that_are_compared_have_moved(trained):
+@pytest.mark.parametrize("optimizer", ["Adam", "Muon"])
+def test_the_weights_that_are_compared_have_moved(trained, optimizer):
     # By ten thousand times the bound and more.
     from .equality_worker import make_model
 
     before = np.concatenate([w.ravel() for w in make_model().get_weights()])
-    after = trained["single"]["weights-1-1"]
+    after = trained["single"][f"weights-{optimizer}-1-1"]
     assert np.abs(after - before).max() > 0.05
