@@ -111,9 +111,12 @@ def _history(folder):
     if not (folder / "result.json").is_file():
         return None, None
     result = json.loads((folder / "result.json").read_text("utf-8"))
+    updates = f"{result['step']:,}"
+    if result["use"] == "best" and "best_step" in result:
+        updates += f", with the best weights, after {result['best_step']:,}"
     origin = {
         "run": folder.resolve().name,
-        "updates": f"{result['step']:,}",
+        "updates": updates,
         "minutes of training": result["minutes"],
     }
     if scores := result["scores"].get("test"):

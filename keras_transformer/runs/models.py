@@ -1,6 +1,7 @@
-"""The model that a run trains: a new one, or one that is trained already."""
+"""What a run trains, a new model or a trained one, and its optimizer."""
 
 from keras_transformer.model import Transformer
+from keras_transformer.training import Adam, Muon
 
 
 def new_model(settings, tokenizer):
@@ -58,3 +59,13 @@ def old_model(settings, start, prepared):
     model = Transformer.from_config({**config, **given})
     model.set_weights(start.model.get_weights())
     return model
+
+
+def new_optimizer(settings, rate):
+    """Adam or Muon, at this rate."""
+    clip = {"global_clipnorm": settings.clip_norm}
+    if settings.optimizer == "adam":
+        return Adam(rate, **clip)
+    halves = settings.dtype == "mixed_bfloat16"
+    dtype = "bfloat16" if halves else "float32"
+    return Muon(rate, newton_schulz_dtype=dtype, **clip)

@@ -19,7 +19,7 @@ from keras_transformer.data import is_numbers
 from keras_transformer.files import write_text
 from keras_transformer.runs import devices, held_out, records
 from keras_transformer.runs.checkpoints import Checkpoints
-from keras_transformer.runs.models import new_model, old_model
+from keras_transformer.runs.models import new_model, new_optimizer, old_model
 from keras_transformer.runs.progress import Progress
 from keras_transformer.runs.settings import (
     ENDS,
@@ -28,8 +28,6 @@ from keras_transformer.runs.settings import (
 )
 from keras_transformer.runs.watch import Watch
 from keras_transformer.training import (
-    Adam,
-    Muon,
     Perplexity,
     SmoothedCrossentropy,
     TokenAccuracy,
@@ -210,6 +208,7 @@ class Run:
         result = {
             "use": use,
             "step": self.state["step"],
+            "best_step": self.state["best"] and self.state["best"]["step"],
             "minutes": round(self.state["minutes"], 2),
             "scores": scores,
             "samples": list(zip(*pairs, texts))[:3] if pairs else [],
@@ -336,7 +335,7 @@ class Run:
             total_steps=self.total_steps,
         )
         model.compile(
-            optimizer=self._optimizer(),
+            optimizer=new_optimizer(settings, self._rate),
             loss=SmoothedCrossentropy(settings.label_smoothing),
             metrics=[TokenAccuracy(name="accuracy"), Perplexity()],
             accumulation_steps=settings.accumulation_steps,
@@ -345,15 +344,6 @@ class Run:
         )
         model.optimizer.build(model.trainable_variables)
         return model
-
-    def _optimizer(self):
-        settings = self.settings
-        clip = {"global_clipnorm": settings.clip_norm}
-        if settings.optimizer == "adam":
-            return Adam(self._rate, **clip)
-        halves = settings.dtype == "mixed_bfloat16"
-        dtype = "bfloat16" if halves else "float32"
-        return Muon(self._rate, newton_schulz_dtype=dtype, **clip)
 
     def _longest_source(self):
         """Pieces of the longest source that is trained on."""

@@ -44,6 +44,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     result = {
         "use": "best",
         "step": 100,
+        "best_step": 80,
         "minutes": 1.5,
         "scores": {
             "test": {
@@ -68,6 +69,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     card = (folder / "README.md").read_text()
     row = r"| test set of 1,000 sentences | BLEU 30.10 (a\|b), chrF 60.20 (c) |"
     assert row in card
+    assert "| updates | 100, with the best weights, after 80 |" in card
     about = json.loads((folder / "assets.extra/metadata.json").read_text())
     assert about["samples"] == ["two", "three"]
     assert about["settings"]["max_source_length"] == 49
