@@ -96,7 +96,7 @@ class Settings:
     minutes: float = setting(None, "Or time to train for.", float)
     optimizer: str = setting(
         "adam",
-        "adam, or muon: a sixth more time an update, and more learned by it.",
+        "adam, or muon: orthogonal steps, which take a little more time.",
     )
     warmup_steps: int = setting(
         4000, "Updates over which the learning rate rises."

@@ -103,7 +103,7 @@ class Adam(ReduceFirst, keras.optimizers.Adam):
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Muon(ReduceFirst, keras.optimizers.Muon):
-    """`keras.optimizers.Muon` that learns more from each update than `Adam`.
+    """`keras.optimizers.Muon`, for schedules that were made for `Adam`.
 
     The paper has not got it: Muon is of 2024. Each matrix inside a layer moves
     by its momentum made orthogonal, so that directions that gradients seldom

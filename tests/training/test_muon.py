@@ -59,7 +59,7 @@ def test_vectors_move_as_with_adam(rng):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_every_direction_moves_about_as_far(rng, dtype):
-    # Singular values that are thousands apart, in a matrix as large as those
+    # Singular values up to a thousand times apart, in a matrix as large as those
     # of real models: sums of squares in half precision would be far off.
     left, _, right = np.linalg.svd(rng.normal(size=(256, 1024)), False)
     gradient = left * np.geomspace(1.0, 1e-3, 256) @ right
