@@ -59,8 +59,8 @@ def test_vectors_move_as_with_adam(rng):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_every_direction_moves_about_as_far(rng, dtype):
-    # Singular values up to a thousand times apart, in a matrix as large as those
-    # of real models: sums of squares in half precision would be far off.
+    # Singular values up to a thousand times apart, in a matrix as large as in
+    # real models: sums of squares in half precision would be far off.
     left, _, right = np.linalg.svd(rng.normal(size=(256, 1024)), False)
     gradient = left * np.geomspace(1.0, 1e-3, 256) @ right
     optimizer = Muon(RATE, newton_schulz_dtype=dtype)
