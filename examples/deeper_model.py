@@ -48,7 +48,9 @@ def main(output, folder, num_layers, num_decoder_layers=None):
         weights = getattr(old.model, name).get_weights()
         getattr(model, name).set_weights(weights)
 
-    kt.Translator(model, old.tokenizer, old.max_source_length).save(output)
+    kt.Translator(
+        model, old.tokenizer, old.max_source_length, old.length_penalty
+    ).save(output)
     print(
         f"Wrote {output}, {model.count_params():,} parameters. Next: "
         f"keras-transformer train … --start-from {output}"

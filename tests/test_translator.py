@@ -324,15 +324,34 @@ def test_wrong_settings_are_named(translator, wrong):
         translator.translate("a house", **wrong)
 
 
-def test_a_folder_that_does_not_know_its_longest_source_loads(
-    translator, tmp_path
-):
+def test_a_folder_of_an_older_version_loads(translator, tmp_path):
     translator.save(tmp_path / "saved")
     path = tmp_path / "saved" / "config.json"
     config = json.loads(path.read_text())
-    del config["max_source_length"]
+    del config["max_source_length"], config["length_penalty"]
     path.write_text(json.dumps(config))
-    assert load(tmp_path / "saved").max_source_length == 256
+    again = load(tmp_path / "saved")
+    assert again.max_source_length == 256
+    assert again.length_penalty == 0.6
+
+
+def test_a_translator_s_own_length_penalty_holds_where_none_is_given(
+    translator, tmp_path
+):
+    own = Translator(translator.model, translator.tokenizer, length_penalty=2)
+    given = translator.translate(SENTENCES, length_penalty=2, **SHORT)
+    assert own.translate(SENTENCES, **SHORT) == given
+    paper = translator.translate(SENTENCES, **SHORT)
+    assert [t.score for t in paper] != [t.score for t in given]
+    assert own.translate(SENTENCES, length_penalty=0.6, **SHORT) == paper
+    texts = [translation.text for translation in given]
+    assert own.score(SENTENCES, texts) == translator.score(
+        SENTENCES, texts, length_penalty=2
+    )
+    own.save(tmp_path / "saved")
+    assert load(tmp_path / "saved").length_penalty == 2
+    with pytest.raises(ValueError, match="`length_penalty` must be a number"):
+        Translator(translator.model, translator.tokenizer, length_penalty="2")
 
 
 def test_two_vocabularies_are_saved_too(tmp_path):

@@ -71,9 +71,9 @@ def add_search_flags(parser):
     parser.add_argument(
         "--length-penalty",
         type=float,
-        default=0.6,
         metavar="X",
-        help="alpha of the paper's length penalty (0.6)",
+        help="alpha of the paper's length penalty (the model's own, which is "
+        "0.6 if it was not trained or exported with another)",
     )
     parser.add_argument(
         "--max-extra-length",

@@ -30,7 +30,7 @@ def export_saved_model(
     version=None,
     weights="float32",
     beam_size=4,
-    length_penalty=0.6,
+    length_penalty=None,
     num_results=None,
     max_source_length=None,
     max_extra_length=50,
@@ -49,7 +49,7 @@ def export_saved_model(
         weights: Type of the stored weights: `"float32"`, or `"float16"`, which
             takes half the space.
         beam_size: Number of hypotheses kept open.
-        length_penalty: α in the paper.
+        length_penalty: α in the paper. Defaults to the translator's own.
         num_results: Number of translations that `translate_nbest` gives.
             Defaults to `beam_size`.
         max_source_length: Texts are cut to so many pieces. Defaults to the
@@ -70,6 +70,8 @@ def export_saved_model(
     """
     if num_results is None:
         num_results = beam_size
+    if length_penalty is None:
+        length_penalty = translator.length_penalty
     arguments.check_choice(("float32", "float16"), weights=weights)
     arguments.check_sizes(
         beam_size=beam_size,
@@ -77,6 +79,7 @@ def export_saved_model(
         max_extra_length=max_extra_length,
         tokens_per_batch=tokens_per_batch,
     )
+    arguments.check_number(length_penalty=length_penalty)
     arguments.check_sizes(
         optional=True, version=version, max_source_length=max_source_length
     )

@@ -133,7 +133,12 @@ class Settings:
     beam_size: int = setting(
         1, "Beam for these translations; the final ones use 4."
     )
-    length_penalty: float = setting(0.6, "Alpha of the length penalty.")
+    length_penalty: float = setting(
+        None,
+        "Alpha of the length penalty, kept with the model; that of "
+        "`start_from`, or 0.6, if not given.",
+        float,
+    )
     max_extra_length: int = setting(
         50, "Pieces that a translation may be longer than its source."
     )

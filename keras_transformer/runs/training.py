@@ -33,7 +33,7 @@ from keras_transformer.training import (
     TokenAccuracy,
     TransformerSchedule,
 )
-from keras_transformer.translator import Translator, load
+from keras_transformer.translator import LENGTH_PENALTY, Translator, load
 
 # What may change when a run goes on.
 MAY_CHANGE = (*ENDS, "cooldown_steps", "patience", "accumulation_steps")
@@ -108,7 +108,10 @@ class Run:
         with self._scope():
             self.model = self._model()
         self.translator = Translator(
-            self.model, self.prepared.tokenizer, self._longest_source()
+            self.model,
+            self.prepared.tokenizer,
+            self._longest_source(),
+            self._length_penalty(),
         )
         self.start = None  # its weights are in the model
         self.dev = held_out.texts(
@@ -353,6 +356,11 @@ class Run:
         # What a model has learned before counts, too.
         return max(longest, self.start.max_source_length if self.start else 0)
 
+    def _length_penalty(self):
+        if self.settings.length_penalty is not None:
+            return self.settings.length_penalty
+        return self.start.length_penalty if self.start else LENGTH_PENALTY
+
     def _total_steps(self):
         settings = self.settings
         if settings.minutes is not None:
@@ -456,7 +464,6 @@ class Run:
             pairs,
             self.translator,
             beam_size=beam_size,
-            length_penalty=self.settings.length_penalty,
             max_extra_length=self.settings.max_extra_length,
         )
 

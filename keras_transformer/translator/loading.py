@@ -11,6 +11,7 @@ from keras_transformer.files import reading
 from keras_transformer.model import Transformer
 from keras_transformer.tokenizer import Tokenizer
 from keras_transformer.translator.translator import (
+    LENGTH_PENALTY,
     MAX_SOURCE_LENGTH,
     Translator,
 )
@@ -88,12 +89,14 @@ def _load_saved(folder, dtype):
             "other libraries cannot be loaded."
         )
     max_source_length = config.pop("max_source_length", MAX_SOURCE_LENGTH)
+    length_penalty = config.pop("length_penalty", LENGTH_PENALTY)
     model = Transformer.from_config({**config, "dtype": dtype})
     model.load_weights(folder / "model.weights.h5")
     names = ["tokenizer.model"]
     if not (folder / names[0]).is_file():
         names = ["source.model", "target.model"]
-    return Translator(model, _tokenizer(folder, names), max_source_length)
+    tokenizer = _tokenizer(folder, names)
+    return Translator(model, tokenizer, max_source_length, length_penalty)
 
 
 def _load_exported(folder, dtype):
@@ -119,7 +122,12 @@ def _load_exported(folder, dtype):
     for weight in model.weights:
         weight.assign(tf.cast(stored[weight.path], weight.dtype))
     tokenizer = _tokenizer(extra, about["tokenizers"])
-    return Translator(model, tokenizer, about["max_source_length"])
+    return Translator(
+        model,
+        tokenizer,
+        about["max_source_length"],
+        about["settings"]["length_penalty"],
+    )
 
 
 def _tokenizer(folder, names):

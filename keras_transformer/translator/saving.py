@@ -35,6 +35,7 @@ def _write(translator, folder):
     config = {
         "class": "Transformer",
         "max_source_length": translator.max_source_length,
+        "length_penalty": translator.length_penalty,
         **translator.model.get_config(),
     }
     (folder / "config.json").write_text(json.dumps(config, indent=2))

@@ -41,6 +41,8 @@ from keras_transformer.workers import num_workers
 
 # The longest source, where training did not say how long its sources were.
 MAX_SOURCE_LENGTH = 256
+# The paper's α, where a model has none of its own.
+LENGTH_PENALTY = 0.6
 # Tokens of a batch that is not split so that there is one for each core.
 LEAST_SHARE = 256
 
@@ -53,16 +55,26 @@ class Translator:
         tokenizer: A `Tokenizer`, or a tuple of two, for source and target.
         max_source_length: Most pieces that the model was trained to read at
             once. What is longer is translated in parts.
+        length_penalty: α in the paper, for where no other is given. It is
+            saved with the model.
     """
 
-    def __init__(self, model, tokenizer, max_source_length=MAX_SOURCE_LENGTH):
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        max_source_length=MAX_SOURCE_LENGTH,
+        length_penalty=LENGTH_PENALTY,
+    ):
         arguments.check_sizes(max_source_length=max_source_length)
+        arguments.check_number(length_penalty=length_penalty)
         positions = model.source_positions
         if positions.kind == "learned":  # one of them is for the end
             max_source_length = min(max_source_length, positions.max_length - 1)
         self.model = model
         self.tokenizer = tokenizer
         self.max_source_length = max_source_length
+        self.length_penalty = length_penalty
         self.source_tokenizer, self.target_tokenizer = tokenizer_pair(tokenizer)
         check_vocabulary("source", self.source_tokenizer, model)
         check_vocabulary("target", self.target_tokenizer, model)
@@ -74,7 +86,7 @@ class Translator:
         self,
         sentences,
         beam_size=4,
-        length_penalty=0.6,
+        length_penalty=None,
         *,
         num_results=1,
         max_extra_length=50,
@@ -100,7 +112,7 @@ class Translator:
                 empty translation. One of more than `max_source_length` pieces
                 is translated in parts, with a warning.
             beam_size: Number of hypotheses kept open; 1 is greedy search.
-            length_penalty: α in the paper.
+            length_penalty: α in the paper. Defaults to the translator's own.
             num_results: Number of translations for each sentence. The best
                 one has the others as its `alternatives`.
             max_extra_length: How many tokens longer than its source a
@@ -142,7 +154,7 @@ class Translator:
             num_results=num_results,
             tokens_per_batch=tokens_per_batch,
         )
-        arguments.check_number(length_penalty=length_penalty)
+        length_penalty = self._length_penalty(length_penalty)
         check_count(
             max_extra_length=max_extra_length,
             min_length=min_length,
@@ -201,7 +213,7 @@ class Translator:
         results = [join(each, [next(n_bests) for _ in each]) for each in parts]
         return results[0] if alone else results
 
-    def score(self, sentences, translations, length_penalty=0.6):
+    def score(self, sentences, translations, length_penalty=None):
         """Scores given translations.
 
         With the same `length_penalty`, a translation scores what it scored
@@ -211,14 +223,15 @@ class Translator:
         Args:
             sentences: A list of strings, or one string.
             translations: As many strings.
-            length_penalty: α in the paper. 0 gives plain log-probabilities.
+            length_penalty: α in the paper. Defaults to the translator's own;
+                0 gives plain log-probabilities.
 
         Returns:
             A list of floats, or one for one string.
         """
         if isinstance(sentences, str):
             return self.score([sentences], [translations], length_penalty)[0]
-        arguments.check_number(length_penalty=length_penalty)
+        length_penalty = self._length_penalty(length_penalty)
         sentences = check_texts("sentences", sentences)
         if isinstance(translations, str):
             translations = [translations]
@@ -288,6 +301,11 @@ class Translator:
         A model that was saved there before is replaced.
         """
         save_translator(self, folder)
+
+    def _length_penalty(self, given):
+        alpha = self.length_penalty if given is None else given
+        arguments.check_number(length_penalty=alpha)
+        return alpha
 
     def _parts(self, text):
         """`[(part, gap), ...]`: the text alone, if it is short enough."""

@@ -65,6 +65,7 @@ def test_loading_it_gives_the_translator_back(folder, translator):
     for path in (folder, folder.parent):
         again = load(path)
         assert again.max_source_length == translator.max_source_length
+        assert again.length_penalty == translator.length_penalty
         assert again.tokenizer == translator.tokenizer
         assert again.model.get_config() == translator.model.get_config()
         for a, b in zip(again.model.weights, translator.model.weights):
@@ -77,6 +78,7 @@ def test_wrong_arguments_are_named_before_anything_is_written(
     for error, match, arguments in (
         (ValueError, "`weights` must be one of", {"weights": "int4"}),
         (ValueError, "`version` must be a whole", {"version": 0}),
+        (ValueError, "`length_penalty` must be", {"length_penalty": "a"}),
         (ValueError, "`name` must be letters", {"name": "a/b"}),
         (ValueError, "`name` must be letters", {"name": ".."}),
         (ValueError, "num_results=5, beam_size=4", {"num_results": 5}),

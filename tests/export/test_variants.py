@@ -63,6 +63,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     samples.write_text("two\n\n  \nthree\n")
     command += ["--samples", str(samples), "--max-source-length", "49"]
     command += ["--num-results", "2", "--max-extra-length", "7"]
+    command += ["--length-penalty", "1.5"]
     assert cli.main(command) == 0
     folder = tmp_path / "models" / "7" / "1"
     assert f"Wrote {folder}" in capsys.readouterr().out
@@ -74,6 +75,7 @@ def test_the_command_exports_two_vocabularies_and_learned_positions(
     assert about["samples"] == ["two", "three"]
     assert about["settings"]["max_source_length"] == 49
     assert about["settings"]["max_extra_length"] == 7
+    assert load(folder).length_penalty == 1.5
     data = (folder / "variables" / "variables.data-00000-of-00001").stat()
     size = 4 * translator.model.count_params()
     assert size <= data.st_size < 1.2 * size

@@ -14,11 +14,13 @@ def test_a_run_starts_from_the_weights_of_another(tmp_path, finished, capsys):
     # So small a rate that the weights stay what they were, but for rounding.
     flags += ["--learning-rate-scale=1e-9", "--steps=2", "--validate-every=2"]
     flags += ["--tokens-per-batch=512", "--dtype=mixed_bfloat16"]
+    flags += ["--length-penalty=1.5"]
     assert cli.main(["train", *flags]) == 0, capsys.readouterr().err
     before, after = load(finished / "averaged"), load(folder)
     assert after.tokenizer == before.tokenizer
     assert after.model.get_config()["dropout"] == 0.2
     assert after.model.compute_dtype == "float32"
+    assert (before.length_penalty, after.length_penalty) == (0.6, 1.5)
     for old, new in zip(before.model.weights, after.model.weights):
         np.testing.assert_allclose(old, new, atol=1e-6)
 
@@ -44,9 +46,12 @@ def test_data_prepared_with_a_model_s_vocabulary_fit_it(
     tmp_path, finished, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    start = str(finished)
+    translator = load(finished)
+    translator.length_penalty = 1.5
+    translator.save(start := "start")
     command = ["prepare", "data", "--train", "numbers:0-99"]
     assert cli.main([*command, "--tokenizer", start]) == 0
     flags = ["--start-from", start, "--steps=1", "--tokens-per-batch=512"]
     assert cli.main(["train", "data", *flags, "--run-folder=run"]) == 0
     assert load("run").tokenizer == load(start).tokenizer
+    assert load("run").length_penalty == 1.5
