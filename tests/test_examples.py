@@ -102,6 +102,31 @@ def test_a_deeper_model_translates_as_before_and_all_of_it_learns(tmp_path):
         example.main(tmp_path / "x", tmp_path / "new", 2)
 
 
+def test_back_translation_keeps_what_is_new_and_like_the_old(tmp_path, capsys):
+    example = load_example("back_translation")
+    assert example.overlap("A red house!", "the red, red house") == 4 / 7
+    pairs = [("a house", "ein Haus"), ("my house", "ein Haus"), ("two", "zwei")]
+    lines = "".join("\t".join(pair) + "\n" for pair in pairs)
+    (tmp_path / "pairs.tsv").write_text(lines)
+    untrained().save(tmp_path / "model")
+    source, output = str(tmp_path / "pairs.tsv"), tmp_path / "new.tsv.gz"
+    example.main(output, tmp_path / "model", [source], least_overlap=0)
+    found = keras_transformer.load(tmp_path / "model").translate(
+        ["ein Haus", "zwei"], beam_size=1
+    )
+    new = list(keras_transformer.data.read_pairs(str(output)))
+    assert new == [(found[0].text, "ein Haus"), (found[1].text, "zwei")]
+    assert "2 new pairs" in capsys.readouterr().out
+
+    example.main(output, tmp_path / "model", [source])
+    assert "0 new pairs" in capsys.readouterr().out
+    text = found[0].text  # that is no longer new
+    (tmp_path / "pairs.tsv").write_text(f"{lines}{text}\tein Haus\n")
+    example.main(output, tmp_path / "model", [source], least_overlap=0)
+    new = list(keras_transformer.data.read_pairs(str(output)))
+    assert new == [(found[1].text, "zwei")]
+
+
 def test_the_wmt14_recipes_are_settings_that_a_run_takes():
     from keras_transformer.runs.settings import read_settings
 
