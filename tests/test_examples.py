@@ -150,3 +150,76 @@ def test_the_multi30k_recipe_peaks_at_the_published_rate():
     )
     around = [float(rate(step)) for step in (1998, 1999, 2000)]
     assert around[1] == max(around) == pytest.approx(0.005, rel=1e-5)
+
+
+def test_candidates_have_the_log_probabilities_that_score_gives():
+    example = load_example("minimum_risk")
+    translator = untrained()
+    groups = [
+        ("a house", ["ein Haus", "zwei", "ein altes Haus"], [1.0, 0.0, 0.5]),
+        ("the garden is old", ["der Garten ist alt"], [1.0]),
+    ]
+    ((ids, rewards),) = example.batches(groups, translator)
+    found = example.Candidates(translator.model)(ids)
+    for row, (source, targets, expected_rewards) in enumerate(groups):
+        count = len(targets)
+        assert rewards[row, :count].tolist() == expected_rewards
+        assert (rewards[row, count:] < 0).all()
+        expected = translator.score([source] * count, targets, 0)
+        np.testing.assert_allclose(found[row, :count], expected, rtol=1e-4)
+
+
+def test_risk_is_what_the_candidates_there_are_can_be_expected_to_lose():
+    example = load_example("minimum_risk")
+    rewards = np.array([[1.0, 0.25, 0.5, -1.0], [0.5, 0.0, -1.0, -1.0]])
+    log_probs = np.log([[0.5, 0.3, 0.1, 0.9], [0.04, 0.16, 0.7, 0.7]])
+    found = example.risk(rewards, log_probs, sharpness=0.5, likelihood=0.1)
+    for row, count in enumerate((3, 2)):
+        shares = np.exp(log_probs[row, :count]) ** 0.5
+        lost = (1 - rewards[row, :count]) @ shares / shares.sum()
+        expected = lost - 0.1 * log_probs[row, 0]
+        np.testing.assert_allclose(found[row], expected, rtol=1e-5)
+
+
+def test_the_reward_is_bleu_with_the_closest_reference():
+    reward = load_example("minimum_risk").reward
+    assert reward("das Haus", ["ein Haus", "das Haus"]) == pytest.approx(1)
+    # 1 of 2 words and 0 of 1 pair, with 1 added to both; of longer n-grams
+    # there are none.
+    expected = (1 / 2 * 1 / 2 * 1 * 1) ** (1 / 4)
+    assert reward("das Haus", ["ein Haus"]) == pytest.approx(expected)
+    assert reward("das Haus", ["zwei"]) == 0
+
+
+def test_less_risk_makes_the_better_of_two_wrong_translations_likelier():
+    example = load_example("minimum_risk")
+    translator = untrained()
+    reference, better, worse = "ein Haus am See", "ein See", "zwei See"
+
+    def preference():
+        scores = translator.score(["a house"] * 2, [better, worse], 0)
+        return scores[0] - scores[1]
+
+    before = preference()
+    group = ("a house", [reference, better, worse], [1.0, 0.5, 0.1])
+    ((ids, rewards),) = example.batches([group], translator)
+    model = example.Candidates(translator.model)
+    model.compile(keras_transformer.Adam(1e-2), example.risk)
+    model.fit(ids, rewards, epochs=5, verbose=0)
+    assert preference() > before + 0.3
+
+
+def test_minimum_risk_writes_a_model_that_was_trained(tmp_path, capsys):
+    example = load_example("minimum_risk")
+    pairs = [("a house", "ein Haus"), ("a house", "das Haus"), ("two", "zwei")]
+    lines = "".join("\t".join(pair) + "\n" for pair in pairs)
+    (tmp_path / "pairs.tsv").write_text(lines)
+    untrained().save(tmp_path / "model")
+    source, output = str(tmp_path / "pairs.tsv"), tmp_path / "tuned"
+    example.main(output, tmp_path / "model", [source], learning_rate=1e-2)
+    assert "Training with 2 of them, 1 updates" in capsys.readouterr().out
+    before, after = (
+        sum(keras_transformer.load(folder).score(*map(list, zip(*pairs))))
+        for folder in (tmp_path / "model", output)
+    )
+    assert after > before
