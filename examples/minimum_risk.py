@@ -60,7 +60,10 @@ def main(
     random.shuffle(texts)
     texts = texts[:num_sentences]
 
-    print(f"Translating {len(texts):,} sentences in several ways ...")
+    print(
+        f"Translating {len(texts):,} sentences, each several times ...",
+        flush=True,
+    )
     found = candidates(kt.load(folder), texts, seed)
     groups = []
     for text, group in zip(texts, found):
@@ -77,8 +80,11 @@ def main(
     dataset = tf.data.Dataset.from_generator(
         lambda: iter(plan), output_signature=SIGNATURE
     )
-    print(f"Training with {len(groups):,} of them, {len(plan):,} updates.")
-    model.fit(dataset.prefetch(2), verbose=2)
+    print(
+        f"Training with {len(groups):,} of them, {len(plan):,} updates.",
+        flush=True,
+    )
+    model.fit(dataset.prefetch(2), steps_per_epoch=len(plan), shuffle=False)
     translator.save(output)
     print(
         f"Wrote {output}. Next: keras-transformer evaluate … --model {output}"
