@@ -73,6 +73,13 @@ def main(
         if max(rewards) > min(rewards):  # or there is nothing to learn
             groups.append((text, group, rewards))
 
+    if not groups:
+        raise ValueError(
+            "There must be sentences with translations of unlike quality. "
+            f"Received: {len(texts):,} sentences, none of them such a one. "
+            "Give more pairs, or a higher `--sentences`."
+        )
+
     translator = kt.load(folder, dtype=dtype)
     model = Candidates(translator.model)
     model.compile(kt.Adam(learning_rate), risk, jit_compile=False)
@@ -224,7 +231,7 @@ if __name__ == "__main__":
         help="how many of them, drawn at random (10000)",
     )
     parser.add_argument(
-        "--learning-rate", type=float, default=3e-5, metavar="X", help="3e-5"
+        "--learning-rate", type=float, default=3e-5, metavar="X", help="(3e-5)"
     )
     parser.add_argument(
         "--dtype",

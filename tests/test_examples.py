@@ -223,3 +223,6 @@ def test_minimum_risk_writes_a_model_that_was_trained(tmp_path, capsys):
         for folder in (tmp_path / "model", output)
     )
     assert after > before
+
+    with pytest.raises(ValueError, match="unlike quality"):
+        example.main(output, tmp_path / "model", [source], num_sentences=0)
