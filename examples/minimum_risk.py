@@ -13,12 +13,13 @@ references by heart: look at a development set.
 
 import argparse
 import random
+from functools import partial
 
 import keras
-import numpy as np
 import sacrebleu
 import tensorflow as tf
 from keras import ops
+from keras.utils import pad_sequences
 
 import keras_transformer as kt
 from keras_transformer.data import read_pairs
@@ -179,15 +180,15 @@ def batches(groups, translator, tokens_per_batch=5000, window=4000):
     ]
     plan = []
     for start in range(0, len(rows), window):
-        batch, longest = [], 0
+        batch = []
         for row in sorted(
             rows[start : start + window], key=lambda row: max(map(len, row[1]))
         ):
-            longest = max(longest, max(map(len, row[1])))
+            longest = max(map(len, row[1]))
             size = (len(batch) + 1) * (NUM_CANDIDATES + 1) * longest
             if batch and size > tokens_per_batch:
                 plan.append(arrays(batch))
-                batch, longest = [], max(map(len, row[1]))
+                batch = []
             batch.append(row)
         plan.append(arrays(batch))
     random.shuffle(plan)
@@ -196,18 +197,15 @@ def batches(groups, translator, tokens_per_batch=5000, window=4000):
 
 def arrays(batch):
     """Source ids and ids of candidates, and rewards, padded."""
+    pad = partial(pad_sequences, padding="post")
     sources, targets, rewards = zip(*batch)
     count = NUM_CANDIDATES + 1
-    longest = max(len(ids) for group in targets for ids in group)
-    source_ids = np.zeros((len(batch), max(map(len, sources))), "int32")
-    target_ids = np.zeros((len(batch), count, longest), "int32")
-    all_rewards = np.full((len(batch), count), -1, "float32")
-    for row, (source, group) in enumerate(zip(sources, targets)):
-        source_ids[row, : len(source)] = source
-        for column, ids in enumerate(group):
-            target_ids[row, column, : len(ids)] = ids
-        all_rewards[row, : len(group)] = rewards[row]
-    return (source_ids, target_ids), all_rewards
+    target_ids = []
+    for group in targets:
+        target_ids += [*group, *[[]] * (count - len(group))]
+    target_ids = pad(target_ids).reshape(len(batch), count, -1)
+    rewards = pad(rewards, maxlen=count, value=-1, dtype="float32")
+    return (pad(sources), target_ids), rewards
 
 
 if __name__ == "__main__":
