@@ -36,9 +36,10 @@ def add_parser(verbs):
         parser.add_argument(f"--{flag}", type=int, metavar="N", help=text)
     parser.add_argument(
         "--weights",
-        choices=("float32", "float16"),
+        choices=("float32", "float16", "int8"),
         default="float32",
-        help="how to store them; float16 takes half the space (float32)",
+        help="how to store them; float16 takes half the space, int8 a quarter "
+        "(float32)",
     )
     parser.add_argument(
         "--samples",

@@ -15,6 +15,7 @@ from keras_transformer.export.card import model_card
 from keras_transformer.export.signatures import Signatures
 from keras_transformer.export.warm_up import write_warm_up
 from keras_transformer.layers import arguments
+from keras_transformer.stored_weights import WEIGHT_DTYPES
 from keras_transformer.tokenizer import Tokenizer
 from keras_transformer.translator.loading import EXTRA, exported_versions
 
@@ -46,8 +47,9 @@ def export_saved_model(
         path: Folder of all models.
         name: Name of this one.
         version: Its number. Defaults to one more than the greatest there.
-        weights: Type of the stored weights: `"float32"`, or `"float16"`, which
-            takes half the space.
+        weights: How the weights are stored: in `"float32"`; in `"float16"`,
+            which takes half the space; or in `"int8"`, which takes a quarter,
+            where each row of a matrix has a scale of its own.
         beam_size: Number of hypotheses kept open.
         length_penalty: α in the paper. Defaults to the translator's own.
         num_results: Number of translations that `translate_nbest` gives.
@@ -72,7 +74,7 @@ def export_saved_model(
         num_results = beam_size
     if length_penalty is None:
         length_penalty = translator.length_penalty
-    arguments.check_choice(("float32", "float16"), weights=weights)
+    arguments.check_choice(WEIGHT_DTYPES, weights=weights)
     arguments.check_sizes(
         beam_size=beam_size,
         num_results=num_results,

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.layers import padding_mask
+from keras_transformer.stored_weights import StoredWeights
 from keras_transformer.tokenizer import END, PADDING, START
 
 # What `str.strip` takes away, as RE2 says it.
@@ -23,8 +24,8 @@ class Signatures(tf.Module):
 
     Args:
         translator: A `Translator`.
-        weights: Type of the stored weights: `"float32"`, or `"float16"`, which
-            takes half the space and becomes float32 once a call.
+        weights: How `StoredWeights` stores the weights. They become float32
+            once a call.
         beam_size: Number of hypotheses kept open.
         length_penalty: α in the paper.
         num_results: Number of translations that `translate_nbest` gives.
@@ -50,7 +51,12 @@ class Signatures(tf.Module):
         jit_compile,
     ):
         super().__init__()
-        self.weights = _stored(translator.model, weights)
+        self._stored = StoredWeights(translator.model, weights)
+        for weight in translator.model.weights:
+            self._stored.store(weight)
+        # TensorFlow stores what it finds in attributes.
+        self.weights = self._stored.values
+        self.scales = self._stored.scales
         self.source_tokenizer = translator.source_tokenizer.in_graph
         self.target_tokenizer = translator.target_tokenizer.in_graph
         # In no attribute of its own: TensorFlow would store the model as well.
@@ -173,7 +179,7 @@ class Signatures(tf.Module):
         def function(*texts):
             # Here, outside of every loop, they are read and cast.
             values = [
-                (weight, tf.cast(self.weights[weight.path], weight.dtype))
+                (weight, self._stored.restore(weight))
                 for weight in self._model.weights
             ]
             with keras.StatelessScope(state_mapping=values):
@@ -291,23 +297,6 @@ class Signatures(tf.Module):
             is_left, body, (0, outputs), parallel_iterations=1
         )
         return outputs
-
-
-def _stored(model, dtype):
-    """The model's weights by path, in variables that TensorFlow stores."""
-    weights = {}
-    for weight in model.weights:
-        value = tf.convert_to_tensor(weight.value)
-        if value.dtype.is_floating:  # others keep their type
-            value = tf.cast(value, dtype)
-        if not tf.reduce_all(tf.math.is_finite(value)):
-            raise ValueError(
-                f"Weights must be numbers that fit into {value.dtype.name}. "
-                f"Received: others in {weight.path}. If they are numbers at "
-                'all, give `weights="float32"`.'
-            )
-        weights[weight.path] = tf.Variable(value, name=weight.path)
-    return weights
 
 
 def _dense(ids, rows):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_transformer.files import reading
 from keras_transformer.model import Transformer
+from keras_transformer.stored_weights import StoredWeights
 from keras_transformer.tokenizer import Tokenizer
 from keras_transformer.translator.translator import (
     LENGTH_PENALTY,
@@ -104,23 +105,13 @@ def _load_exported(folder, dtype):
     extra = folder / EXTRA
     about = json.loads((extra / "metadata.json").read_text("utf-8"))
     model = Transformer.from_config({**about["model"], "dtype": dtype})
-    stored = {
-        weight.path: tf.Variable(
-            tf.zeros(
-                weight.shape,
-                about["settings"]["weights"]
-                if keras.backend.is_float_dtype(weight.dtype)
-                else weight.dtype,
-            )
-        )
-        for weight in model.weights
-    }
+    stored = StoredWeights(model, about["settings"]["weights"])
     # Whatever the file lacks is an error; what else it has is not.
-    tf.train.Checkpoint(weights=stored).read(
+    tf.train.Checkpoint(weights=stored.values, scales=stored.scales).read(
         str(folder / "variables" / "variables")
     ).assert_existing_objects_matched().expect_partial()
     for weight in model.weights:
-        weight.assign(tf.cast(stored[weight.path], weight.dtype))
+        weight.assign(stored.restore(weight))
     tokenizer = _tokenizer(extra, about["tokenizers"])
     return Translator(
         model,

@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 import keras_transformer
 from keras_transformer.export import export_saved_model
 from keras_transformer.translator import load
-from tests.export.conftest import make_translator
+from tests.export.conftest import SETTINGS, make_translator
 
 
 def graph_of(folder):
@@ -35,6 +35,52 @@ def test_each_weight_is_stored_once_in_the_type_asked_for(folder, translator):
         translator.model.count_params()
     )
     assert not [name for name, dtype in types.items() if dtype == tf.float32]
+
+
+def test_eight_bits_are_served_as_they_are_loaded(
+    tokenizer, sentences, tmp_path
+):
+    translator = make_translator(tokenizer)
+    embedding = translator.model.weights[0]
+    embedding.assign(embedding * (np.arange(300) > 5)[:, None])  # rows of 0
+    folder = export_saved_model(
+        translator, tmp_path, weights="int8", **SETTINGS
+    )
+    stored = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
+    shapes = stored.get_variable_to_shape_map()
+    types = stored.get_variable_to_dtype_map()
+    eights = [name for name, dtype in types.items() if dtype == tf.int8]
+    matrices = [w for w in translator.model.weights if len(w.shape) > 1]
+    assert sum(math.prod(shapes[name]) for name in eights) == sum(
+        math.prod(weight.shape) for weight in matrices
+    )
+    again = load(folder)
+    for old, new in zip(translator.model.weights, again.model.weights):
+        old, new = np.array(old), np.array(new)
+        step = np.abs(old).max(-1, keepdims=True) / 127 * (old.ndim > 1)
+        assert np.all(np.abs(old - new) <= 0.5001 * step)
+    expected = again.translate(
+        sentences[:20], max_extra_length=SETTINGS["max_extra_length"]
+    )
+    served = tf.saved_model.load(folder).signatures["serving_default"]
+    found = served(text=tf.constant(sentences[:20]))
+    assert [text.decode() for text in found["translation"].numpy()] == [
+        translation.text for translation in expected
+    ]
+    np.testing.assert_allclose(
+        found["score"], [t.score for t in expected], rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("weights", ["float16", "int8"])
+def test_weights_that_are_no_numbers_are_refused(
+    weights, tokenizer, tmp_path
+):
+    translator = make_translator(tokenizer)
+    weight = translator.model.weights[0]
+    weight.assign(weight * np.nan)
+    with pytest.raises(ValueError, match="must be numbers.*embedding"):
+        export_saved_model(translator, tmp_path, weights=weights)
 
 
 def test_the_graph_runs_without_xla(folder):
