@@ -74,11 +74,14 @@ def test_a_mean_of_models_has_their_weights_by_share(tmp_path, capsys):
         example.main(tmp_path / "x", [*folders, tmp_path / "other"], (3, 1, 1))
 
 
-def test_a_deeper_model_translates_as_before_and_all_of_it_learns(tmp_path):
-    example = load_example("deeper_model")
+@pytest.mark.parametrize("units", [None, 24])
+def test_a_larger_model_translates_as_before_and_all_of_it_learns(
+    units, tmp_path
+):
+    example = load_example("larger_model")
     old = untrained(normalize_first=True, use_bias=True)
     old.save(tmp_path / "old")
-    example.main(tmp_path / "new", tmp_path / "old", 3, num_decoder_layers=2)
+    example.main(tmp_path / "new", tmp_path / "old", 3, 2, units)
     new = keras_transformer.load(tmp_path / "new").model
     assert (len(new.encoder_layers), len(new.decoder_layers)) == (3, 2)
     ids = {"source_ids": [[5, 6, 7, 3]], "target_ids": [[2, 8, 9]]}
@@ -100,6 +103,43 @@ def test_a_deeper_model_translates_as_before_and_all_of_it_learns(tmp_path):
         example.main(tmp_path / "x", tmp_path / "norm-last", 3)
     with pytest.raises(ValueError, match="at least as many"):
         example.main(tmp_path / "x", tmp_path / "new", 2)
+    with pytest.raises(ValueError, match="cannot have narrower"):
+        example.main(tmp_path / "x", tmp_path / "new", intermediate_dim=4)
+
+
+def test_a_model_that_normalises_last_becomes_wider(tmp_path):
+    old = untrained()
+    old.save(tmp_path / "old")
+    example = load_example("larger_model")
+    example.main(tmp_path / "new", tmp_path / "old", intermediate_dim=48)
+    new = keras_transformer.load(tmp_path / "new")
+    assert new.model.get_config()["intermediate_dim"] == 48
+    for text in ("one", "two hundred and three"):
+        assert new.translate(text).text == old.translate(text).text
+
+
+def test_pairs_with_rare_words_are_repeated(tmp_path, capsys):
+    example = load_example("rare_words")
+    pairs = [
+        ("Common words", "gewöhnliche Wörter"),
+        ("common words", "Gewöhnliche Wörter"),
+        ("rare words", "seltene Wörter"),  # two of its words are there once
+        ("1 2 3", "1 2 3"),  # no word at all
+    ]
+    lines = ["\t".join(pair) + "\n" for pair in pairs]
+    (tmp_path / "pairs.tsv").write_text("".join(lines))
+    (tmp_path / "own.tsv").write_text(lines[2])
+    source, output = str(tmp_path / "pairs.tsv"), tmp_path / "rare.tsv.gz"
+
+    example.main(output, [source], {2: 2, 1: 3})
+    found = list(keras_transformer.data.read_pairs(str(output)))
+    assert found == 2 * pairs[:1] + 2 * pairs[1:2] + 3 * pairs[2:3] + pairs[3:]
+    assert "8 pairs from 4" in capsys.readouterr().out
+
+    own = [str(tmp_path / "own.tsv")]
+    example.main(output, [source], {0: 1}, others=0, count_in=own)
+    found = list(keras_transformer.data.read_pairs(str(output)))
+    assert found == pairs[:2]
 
 
 def test_back_translation_keeps_what_is_new_and_like_the_old(tmp_path, capsys):

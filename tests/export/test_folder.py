@@ -73,9 +73,7 @@ def test_eight_bits_are_served_as_they_are_loaded(
 
 
 @pytest.mark.parametrize("weights", ["float16", "int8"])
-def test_weights_that_are_no_numbers_are_refused(
-    weights, tokenizer, tmp_path
-):
+def test_weights_that_are_no_numbers_are_refused(weights, tokenizer, tmp_path):
     translator = make_translator(tokenizer)
     weight = translator.model.weights[0]
     weight.assign(weight * np.nan)
