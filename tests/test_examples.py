@@ -142,6 +142,39 @@ def test_pairs_with_rare_words_are_repeated(tmp_path, capsys):
     assert found == pairs[:2]
 
 
+def test_words_that_belong_together_are_found(tmp_path):
+    example = load_example("word_pairs")
+    sentences = [
+        ("The raccoon sleeps.", "Der Waschbär schläft."),
+        ("Raccoon tracks!", "Der Waschbär war da!"),  # linked in one way only
+        ("The raccoon ate.", "Der Waschbär fraß."),
+        ("Two budgets.", "Zwei Haushalte."),
+        ("The budgets.", "Die Haushalte."),
+        ("The census.", "Die Zählung."),
+    ]
+    lines = "".join("\t".join(pair) + "\n" for pair in sentences)
+    (tmp_path / "pairs.tsv").write_text(lines)
+    pairs = list(example.read_words(str(tmp_path / "pairs.tsv")))
+    assert pairs[0] == [
+        ["The", "raccoon", "sleeps", "."],
+        ["Der", "Waschbär", "schläft", "."],
+    ]
+    straight = {(0, 0), (1, 1), (2, 2)}
+    links = [straight, {(0, 1)}, straight, straight, straight, straight]
+    found = example.word_pairs(pairs, 3, links, most=3)
+    assert found == {
+        ("The", "Der"): True,
+        ("The", "Die"): False,
+        ("raccoon", "Waschbär"): True,  # also where it begins the sentence
+        ("sleeps", "schläft"): True,  # once, but in the own pairs
+        ("ate", "fraß"): True,
+        ("budgets", "Haushalte"): False,  # twice, in the others
+    }
+    assert ("raccoon", "Waschbär") not in example.word_pairs(
+        pairs, 3, links, most=2
+    )
+
+
 def test_back_translation_keeps_what_is_new_and_like_the_old(tmp_path, capsys):
     example = load_example("back_translation")
     assert example.overlap("A red house!", "the red, red house") == 4 / 7
