@@ -5,9 +5,8 @@
 
 A model learns a word of three sentences late, long after it knows common ones
 by heart. Here a pair whose rarest word, on either side, is there at most 3
-times is written 6 times, and so on; capitals do not count. `--others 0` leaves
-out pairs with common words alone, and `--count-in` counts elsewhere: so, pairs
-of another kind are found that teach what the own ones hardly have.
+times is written 6 times, and so on, and all others once. Capitals make no
+difference.
 """
 
 import argparse
@@ -19,19 +18,17 @@ from math import inf
 from keras_transformer.data import read_pairs
 
 
-def main(output, sources, repeat, others=1, count_in=None):
+def main(output, sources, repeat):
     """Writes the pairs of `sources` to `output`, as often as `repeat` says.
 
     Args:
         output: File to write.
         sources: Sentence pairs, as `prepare` takes them.
         repeat: How often to write a pair, by the largest count of its rarest
-            word: `{3: 6, 15: 4}`.
-        others: How often to write those whose words are all more frequent.
-        count_in: Sentence pairs to count words in. Defaults to `sources`.
+            word: `{3: 6, 15: 4}`. Those with a larger count are written once.
     """
-    counts = Counter()  # of what is not there, 0
-    for source in count_in or sources:
+    counts = Counter()
+    for source in sources:
         for pair in read_pairs(source):
             counts.update(words(pair))
     read = written = 0
@@ -40,7 +37,7 @@ def main(output, sources, repeat, others=1, count_in=None):
             for pair in read_pairs(source):
                 least = min(map(counts.__getitem__, words(pair)), default=inf)
                 limits = [limit for limit in repeat if least <= limit]
-                times = repeat[min(limits)] if limits else others
+                times = repeat[min(limits)] if limits else 1
                 file.write(("\t".join(pair) + "\n") * times)
                 read, written = read + 1, written + times
     print(f"Wrote {output}, {written:,} pairs from {read:,}.")
@@ -66,17 +63,13 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("output", help="file to write, .tsv.gz")
-    for flag, required, text in (
-        ("pairs", True, "training pairs, as `keras-transformer prepare` has"),
-        ("count-in", False, "pairs to count words in (those to repeat)"),
-    ):
-        parser.add_argument(
-            f"--{flag}",
-            nargs="+",
-            required=required,
-            metavar="SOURCE",
-            help=text,
-        )
+    parser.add_argument(
+        "--pairs",
+        nargs="+",
+        required=True,
+        metavar="SOURCE",
+        help="training pairs, as `keras-transformer prepare` takes them",
+    )
     parser.add_argument(
         "--repeat",
         nargs="+",
@@ -85,21 +78,8 @@ if __name__ == "__main__":
         metavar="COUNT=TIMES",
         help="how often to write pairs with a word of at most that count",
     )
-    parser.add_argument(
-        "--others",
-        type=int,
-        default=1,
-        metavar="TIMES",
-        help="how often to write all others (1)",
-    )
     args = parser.parse_args()
     try:
-        main(
-            args.output,
-            args.pairs,
-            dict(args.repeat),
-            args.others,
-            args.count_in,
-        )
+        main(args.output, args.pairs, dict(args.repeat))
     except (OSError, ValueError) as error:
         parser.error(str(error))

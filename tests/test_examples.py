@@ -128,7 +128,6 @@ def test_pairs_with_rare_words_are_repeated(tmp_path, capsys):
     ]
     lines = ["\t".join(pair) + "\n" for pair in pairs]
     (tmp_path / "pairs.tsv").write_text("".join(lines))
-    (tmp_path / "own.tsv").write_text(lines[2])
     source, output = str(tmp_path / "pairs.tsv"), tmp_path / "rare.tsv.gz"
 
     example.main(output, [source], {2: 2, 1: 3})
@@ -136,10 +135,33 @@ def test_pairs_with_rare_words_are_repeated(tmp_path, capsys):
     assert found == 2 * pairs[:1] + 2 * pairs[1:2] + 3 * pairs[2:3] + pairs[3:]
     assert "8 pairs from 4" in capsys.readouterr().out
 
-    own = [str(tmp_path / "own.tsv")]
-    example.main(output, [source], {0: 1}, others=0, count_in=own)
-    found = list(keras_transformer.data.read_pairs(str(output)))
-    assert found == pairs[:2]
+
+def test_pairs_are_picked_that_teach_new_words(tmp_path, capsys):
+    example = load_example("covering_pairs")
+    own = ["this is a common word"]
+    other = [
+        "this is a common word too",  # the word is there twice, so no misprint
+        "a new word",
+        "New, as a common word is",  # as the shorter one has the word already
+        "too new",  # shorter than a sentence
+        "this is a mispirnt",  # once
+        "this is unlike a word",
+        "is it unlike that word",
+    ]
+    for name, texts in (("own", own), ("other", other)):
+        lines = "".join(f"{text}\t{text}\n" for text in texts)
+        (tmp_path / f"{name}.tsv").write_text(lines)
+    files = [[str(tmp_path / f"{name}.tsv")] for name in ("own", "other")]
+    output = tmp_path / "cover.tsv.gz"
+
+    example.main(output, *files, most=0, times=1)
+    found = [text for text, _ in keras_transformer.data.read_pairs(str(output))]
+    assert found == [other[1], other[5], other[0]]
+    assert "3 pairs from 7, with 3 words" in capsys.readouterr().out
+    example.main(output, *files, most=0, times=2)
+    assert "5 pairs from 7" in capsys.readouterr().out
+    example.main(output, *files, most=1, times=1)
+    assert "4 pairs from 7" in capsys.readouterr().out
 
 
 def test_words_that_belong_together_are_found(tmp_path):
