@@ -15,9 +15,9 @@ from keras_transformer.export.card import model_card
 from keras_transformer.export.signatures import Signatures
 from keras_transformer.export.warm_up import write_warm_up
 from keras_transformer.layers import arguments
-from keras_transformer.stored_weights import WEIGHT_DTYPES
 from keras_transformer.tokenizer import Tokenizer
 from keras_transformer.translator.loading import EXTRA, exported_versions
+from keras_transformer.translator.stored_weights import WEIGHT_DTYPES
 
 # Sentences that are kept, and how much of each warms a server up: requests
 # must fit into what the signatures take.

@@ -5,8 +5,8 @@ import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.layers import padding_mask
-from keras_transformer.stored_weights import StoredWeights
 from keras_transformer.tokenizer import END, PADDING, START
+from keras_transformer.translator.stored_weights import StoredWeights
 
 # What `str.strip` takes away, as RE2 says it.
 BLANK = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_transformer.files import reading
 from keras_transformer.model import Transformer
-from keras_transformer.stored_weights import StoredWeights
 from keras_transformer.tokenizer import Tokenizer
+from keras_transformer.translator.stored_weights import StoredWeights
 from keras_transformer.translator.translator import (
     LENGTH_PENALTY,
     MAX_SOURCE_LENGTH,
