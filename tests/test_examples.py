@@ -164,6 +164,20 @@ def test_pairs_are_picked_that_teach_new_words(tmp_path, capsys):
     assert "4 pairs from 7" in capsys.readouterr().out
 
 
+def test_words_are_aligned():
+    pytest.importorskip("eflomal", reason="pip install eflomal to align words")
+    generator = np.random.default_rng(1)
+    pairs, expected = [], []
+    for _ in range(1000):
+        words = [f"w{n}" for n in generator.choice(50, 4, replace=False)]
+        order = generator.permutation(4)
+        pairs.append([words, [words[n].upper() for n in order]])
+        expected.append({(n, place) for place, n in enumerate(order)})
+    links = load_example("word_pairs").aligned(pairs)
+    assert all(found <= right for found, right in zip(links, expected))
+    assert sum(map(len, links)) > 0.95 * 4000
+
+
 def test_words_that_belong_together_are_found(tmp_path):
     example = load_example("word_pairs")
     sentences = [
