@@ -236,6 +236,32 @@ def test_back_translation_keeps_what_is_new_and_like_the_old(tmp_path, capsys):
     assert new == [(found[1].text, "zwei")]
 
 
+def test_back_translation_draws_more_and_a_judge_takes_some_away(tmp_path):
+    example = load_example("back_translation")
+    pairs = [("a house", "ein Haus"), ("two", "zwei")]
+    source, output = str(tmp_path / "pairs.tsv"), tmp_path / "new.tsv.gz"
+    Path(source).write_text("".join("\t".join(pair) + "\n" for pair in pairs))
+    untrained().save(tmp_path / "model")
+
+    def new(**options):
+        example.main(output, tmp_path / "model", [source], 0, **options)
+        return list(keras_transformer.data.read_pairs(str(output)))
+
+    drawn = new(num_samples=4)
+    assert set(new()) < set(drawn)
+    assert len(drawn) == len(set(drawn)) > 4
+    judge = keras_transformer.load(tmp_path / "model")
+    old = {target: text for text, target in pairs}
+    lost = {
+        (text, target): judge.score(old[target], target, length_penalty=0)
+        - judge.score(text, target, length_penalty=0)
+        for text, target in drawn
+    }
+    for most in (min(lost.values()) - 1, 0.0, max(lost.values()) + 1):
+        kept = new(num_samples=4, judge=tmp_path / "model", most_lost=most)
+        assert kept == [pair for pair in drawn if lost[pair] <= most]
+
+
 def test_the_wmt14_recipes_are_settings_that_a_run_takes():
     from keras_transformer.runs.settings import read_settings
 
