@@ -12,6 +12,7 @@ from keras_transformer import cli
 # Pages of the repository that are pages of the site, too.
 PAGES = {
     "saved_models/README.md": "model_card.md",
+    "saved_models/HISTORY.md": "model_history.md",
     "examples/README.md": "examples.md",
     "examples/serving/README.md": "examples_serving.md",
     "examples/multi30k/README.md": "examples_multi30k.md",

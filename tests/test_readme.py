@@ -14,7 +14,7 @@ from keras_transformer import cli
 ROOT = Path(__file__).parent.parent
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
-    ROOT / "saved_models" / "README.md",
+    *sorted((ROOT / "saved_models").glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
