@@ -69,6 +69,17 @@ def test_the_cards_samples_are_of_the_model(translator):
         assert round(score) == int(chrf)
 
 
+def test_its_settings_are_those_that_a_run_takes():
+    from keras_transformer.runs.settings import read_settings
+
+    path = ROOT / "saved_models" / "settings.toml"
+    settings = read_settings(path, {"data": "corpus"})
+    assert settings.optimizer == "muon"
+    assert 0 < settings.cooldown_steps < settings.steps
+    history = (ROOT / "saved_models" / "HISTORY.md").read_text("utf-8")
+    assert "--settings saved_models/settings.toml" in history
+
+
 def test_it_fits_into_the_repository():
     files = [path for path in FOLDER.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 30e6
